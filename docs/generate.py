@@ -14,11 +14,13 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from importlib import metadata
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
+
+from typing_extensions import is_protocol
 
 from maze_core.collect.pairs import FEATURES, pairs
 from maze_core.data.batch import Batch, Loss
@@ -201,6 +203,9 @@ def hooks() -> Sections:
 
 def authors() -> Sections:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
+    from maze_devkit import Case, Trial
+    from maze_sweep.searchers.base import Search, Searcher, Wait
+
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
@@ -208,27 +213,54 @@ def authors() -> Sections:
     from maze_core.collect.collector import Collector
     from maze_core.collect.replay.collector import ReplayCollector
     from maze_core.collect.rollouts.collector import RolloutCollector
+    from maze_core.collect.rollouts.sampler import Sampler
     from maze_core.collect.stepper import Sink, Stepper
+    from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
+    from maze_core.data.batch import OwnStep
+    from maze_core.data.replay.buffer import ReplayBuffer
+    from maze_core.data.replay.by_sequence import BySequence
+    from maze_core.data.replay.selectors import ByPriority, Drawn, DrawnSequences, Selector, Uniform
     from maze_core.data.rollout import Rollout
-    from maze_core.envs.vector import StepResult
+    from maze_core.data.sequences import Sequences
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.several.agents import MultiAgentEnv, Round
+    from maze_core.envs.several.turns import Turn, TurnEnv
+    from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
+    from maze_core.learn.parameters import PolicyParameters
+    from maze_core.learn.side_learner import SideLearner
     from maze_core.models.critics import StateActionCritics
     from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
     from maze_core.models.distributions.base import Distribution
+    from maze_core.models.distributions.box import BoxScale
+    from maze_core.models.distributions.chosen import HeadOptions
+    from maze_core.models.heads import (
+        BernoulliHead,
+        BetaHead,
+        CategoricalHead,
+        GaussianHead,
+        MultiCategoricalHead,
+    )
     from maze_core.models.inputs import FlatInput
     from maze_core.models.joint_actions import JointActions
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.run.episodes.statistics import EpochStatistics
     from maze_core.run.progress import RunProgress
     from maze_core.run.run import Run
 
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
-        *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
-        *(Family, FamilyHead, Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
+        *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, OwnStep, Sequences, PolicyParameters),
+        *(SideLearner, Policy, TreeDistribution, Distribution, Family, FamilyHead, HeadOptions),
+        *(Categorical, MultiCategorical, Bernoulli),
+        *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
+        *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
+        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Drawn, DrawnSequences),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
-        *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
+        *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
+        *(EnvBuilder, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
     ):
         sections[f"Class `{record.__name__}`"] = _record(record)
     sections["Functions"] = _functions()
@@ -244,8 +276,10 @@ def _functions() -> str:
     from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
     from maze_core.learn.off_policy.quantile_loss import quantile_huber
     from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_core.learn.parameters import policy_parameters
     from maze_core.learn.schedules import scheduled
     from maze_core.models.critics import build_critics
+    from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
     from maze_core.models.joint_actions import check_log_probs, check_reparametrised
 
@@ -254,6 +288,7 @@ def _functions() -> str:
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(check_reparametrised, check_log_probs),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
+        *(policy_parameters, make_head),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
@@ -330,15 +365,16 @@ def _hook(name: str, spec: Any) -> str:
 
 
 def _record(record: Any) -> str:
-    """A dataclass: its docstring, its fields with what is written below each, and its methods."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
-    if not isinstance(tree, ast.ClassDef):
-        raise TypeError(f"{record} is no class")
+    """A class: its constructor, its docstring, its fields with what is written below each, and its methods."""
+    tree = _tree(record)
+    signature = _constructor(record)
     lines = [
         f"`{record.__module__}.{record.__name__}`: {inspect.getdoc(record)}",
         "",
+        *(["```python", signature, "```", ""] if signature else []),
         "| member | meaning |",
         "|---|---|",
+        *_set_by_constructor(tree),
     ]
     for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign):
@@ -349,10 +385,58 @@ def _record(record: Any) -> str:
             )
         elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             arguments = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
-            is_property = any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
+            decorators = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
+            is_property = bool(decorators & {"property", "cached_property"})
             shown = (node.name if is_property else f"{node.name}({arguments})") + _returns(node)
             lines.append(f"| {_code(shown)} | {_line(ast.get_docstring(node) or '')} |")
-    return "\n".join(lines)
+    return "\n".join(
+        lines if len(lines) > lines.index("|---|---|") + 1 else lines[: lines.index("| member | meaning |")]
+    )
+
+
+def _tree(record: Any) -> ast.ClassDef:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
+    if not isinstance(tree, ast.ClassDef):
+        raise TypeError(f"{record} is no class")
+    return tree
+
+
+def _constructor(record: Any) -> str:
+    """How a class is called, as `Name(parameter: type, …)`; empty where nothing says so."""
+    if is_dataclass(record):
+        shown = [_field(each) for each in fields(record) if each.init]
+        return f"{record.__name__}({', '.join(shown)})"
+    for base in record.__mro__:
+        if "__init__" in vars(base) and base.__module__.startswith("maze_"):
+            node = next((each for each in _tree(base).body if getattr(each, "name", "") == "__init__"), None)
+            if isinstance(node, ast.FunctionDef):  # protocols get one that nobody wrote
+                return f"{record.__name__}({ast.unparse(node.args).removeprefix('self').removeprefix(', ')})"
+    if hasattr(record, "_fields"):
+        kinds = {name: getattr(kind, "__forward_arg__", kind) for name, kind in record.__annotations__.items()}
+        return f"{record.__name__}({', '.join(f'{name}: {kind}' for name, kind in kinds.items())})"
+    return "" if inspect.isabstract(record) or is_protocol(record) else f"{record.__name__}()"
+
+
+def _field(each: Field[Any]) -> str:
+    shown = f"{each.name}: {each.type}"
+    if each.default_factory is not MISSING:
+        return f"{shown} = {getattr(each.default_factory, '__name__', '…')}()"
+    if each.default is MISSING:
+        return shown
+    return f"{shown} = {each.default.__name__ if callable(each.default) else repr(each.default)}"
+
+
+def _set_by_constructor(tree: ast.ClassDef) -> Iterator[str]:
+    """Yield the rows of attributes that the constructor sets and describes."""
+    init = next((each for each in tree.body if getattr(each, "name", "") == "__init__"), None)
+    body = init.body if isinstance(init, ast.FunctionDef) else []
+    for node, following in pairwise([*body, ast.Pass()]):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = following.value if isinstance(following, ast.Expr) else None
+        described = isinstance(value, ast.Constant) and isinstance(value.value, str)
+        if isinstance(target, ast.Attribute) and not target.attr.startswith("_") and described:
+            kind = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
+            yield f"| {_code(target.attr + kind)} | {_line(str(value.value))} |"  # type: ignore[union-attr]
 
 
 def _returns(node: ast.FunctionDef) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import traceback
 from collections.abc import Iterator
@@ -37,6 +38,22 @@ def blame(error: BaseException) -> str:
             frame, line = frames[-1]
             return f"{Path(frame.f_code.co_filename).name}, line {line}"
     return ""
+
+
+def caller(error: BaseException) -> str:
+    """Return file and line of the innermost code outside Maze on the way to an exception; empty if there is none."""
+    steps = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _is_between(frame)]
+    theirs = [step for step in steps if _package(step[0]) not in packages()]
+    return f"{Path(theirs[-1][0].f_code.co_filename).name}, line {theirs[-1][1]}" if theirs else ""
+
+
+def definition(thing: object) -> str:
+    """Return where a class or function is written, as `Mine (mine.py, line 7)`; empty where that is not known."""
+    try:
+        file, (_, line) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return ""
+    return f"{getattr(thing, '__qualname__', '')} ({Path(file or '').name}, line {line})"
 
 
 def causes(error: BaseException, *links: str) -> Iterator[BaseException]:

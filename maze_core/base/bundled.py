@@ -64,6 +64,25 @@ def publisher(kind: str, name: str) -> str | None:
     return next(brings, None)
 
 
+def shadowed(kind: str, name: str, distribution: str, module: str) -> str:
+    """Return what of those published with the core a plugin of a distribution hides; empty if it hides nothing.
+
+    `module`: the one that has the plugin.
+    """
+    if distribution == "maze-core":
+        return ""
+    known = _PUBLISHED.get(distribution)
+    if known is not None and name not in known.get(kind, "").split():
+        return f"the distribution {distribution} comes with Maze and has no {kind} {name!r}: this one has its name"
+    owner = publisher(kind, name)
+    if owner not in (None, distribution):
+        return f"{kind} {name!r} is the name of a plugin that comes with Maze, in {owner}"
+    top = module.partition(".")[0]
+    if known is None and top in packages():
+        return f"its package {top} has the name of one that comes with Maze, and hides it"
+    return ""
+
+
 def published(kind: str) -> list[str]:
     """Return the names of a kind's plugins that are published with the core in other distributions."""
     return [name for kinds in _PUBLISHED.values() for name in kinds.get(kind, "").split()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,21 @@ from torch import Tensor
 from maze_core.base.tree import TensorTree as TensorTree
 from maze_core.base.tree import map_tree, select_rows
 from maze_core.data.sequences import Sequences
+
+
+@dataclass(slots=True)
+class OwnStep:
+    """A step that an algorithm takes itself, without an optimizer: yielded from `batches()` in the place of a batch.
+
+    The learner calls `take` once, counts it as a step, and looks whether the parameters are finite. Gradients are None
+    before and after it. The limit of the gradient's norm does not apply: the algorithm decides how far it goes. A run
+    with several learners refuses it.
+    """
+
+    take: Callable[[], Mapping[str, Tensor]]
+    """Sets the parameters, and returns scalars to log, as those of `Loss.metrics`."""
+    parameters: Sequence[Tensor]
+    """The parameters that it may set."""
 
 
 @dataclass(slots=True)

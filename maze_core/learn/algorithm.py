@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.tree import TensorTree
 from maze_core.collect.collector import Collector, load_state_of, state_of
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, Loss, OwnStep
 from maze_core.data.shares import Share, even_shares
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
@@ -114,6 +114,10 @@ class Algorithm(ABC, Generic[P]):
     supports_agents: ClassVar[bool] = False
     """True: it learns in environments where several agents act, each with rows of its own. `RolloutCollector` and
     `ReplayCollector` do what is needed. Other runs are refused before the first step."""
+    needs_actors: ClassVar[bool] = False
+    """True: it learns only where several actors take turns. The core refuses other runs before the first step."""
+    needs_agents: ClassVar[bool] = False
+    """True: it learns only where several agents act. The core refuses other runs before the first step."""
 
     supports_learners: ClassVar[bool] = False
     """True: several processes may compute the gradient of a batch, each that of a share (`learners`). The loss then
@@ -136,8 +140,14 @@ class Algorithm(ABC, Generic[P]):
         """
 
     def check_agents(self, agents: Sequence[str]) -> None:
-        """Raise ConfigError where several agents act and this algorithm does not declare `supports_agents`."""
-        if agents and not self.supports_agents:
+        """Raise ConfigError where several agents act, or one, and this algorithm does not declare that it can."""
+        if self.needs_agents and not agents:
+            raise ConfigError(
+                f"{self.config.name} learns only where several agents act, and one acts in this environment",
+                "algorithm",
+                "Next: another environment, or maze train ppo.",
+            )
+        if agents and not (self.supports_agents or self.needs_agents):
             raise ConfigError(
                 f"{self.config.name} learns from one agent's steps, and {len(agents)} agents act in this environment",
                 "algorithm",
@@ -164,7 +174,13 @@ class Algorithm(ABC, Generic[P]):
     def check_actors(self, observation_space: spaces.Space[Any]) -> None:
         """Raise ConfigError for an environment with several actors, if this algorithm cannot learn from it."""
         actors = actors_of(observation_space)
-        if actors is not None and not self.supports_actors:
+        if actors is None and self.needs_actors:
+            raise ConfigError(
+                f"{self.config.name} learns only where several actors take turns, and this environment has one",
+                "algorithm",
+                "Next: another environment, or maze train ppo.",
+            )
+        if actors is not None and not (self.supports_actors or self.needs_actors):
             raise ConfigError(
                 f"{self.config.name} does not support environments with several actors, and this one has "
                 f"{', '.join(actors.names)}",
@@ -209,10 +225,11 @@ class Algorithm(ABC, Generic[P]):
         return all(collector.warm_up() for collector in self._collectors())
 
     @abstractmethod
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Batch | OwnStep]:
         """Yield the batches of one update, one for each optimizer step. Data is collected here.
 
-        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it.
+        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it. In
+        the place of a batch there may be an `OwnStep`, with which the algorithm sets parameters itself.
         """
 
     @abstractmethod

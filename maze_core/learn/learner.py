@@ -15,7 +15,7 @@ from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch, Loss
+    from maze_core.data.batch import Batch, Loss, OwnStep
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.learn.several_learners import FurtherLearners
 
@@ -80,7 +80,9 @@ class Learner:
         self.others: FurtherLearners | None = None
         """The further learners of the run; None: this process learns alone."""
         self.steps = 0
-        """Optimizer steps since the start of the run."""
+        """Steps since the start of the run, of the optimizer and of the algorithm itself."""
+        self.set_without_optimizer: set[int] = set()
+        """The ids of the parameters that the algorithm has set itself."""
         self._policy, self._modules = policy, modules
         self._max_grad_norm = max_grad_norm
         self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
@@ -140,8 +142,7 @@ class Learner:
                 group, or another learner was lost.
         """
         parameters = self._parameters if group is None else self._parameters_of(group)
-        for parameter in self._parameters:
-            parameter.grad = None
+        self._forget_gradients()
         backward(loss.total, None if group is None else parameters)
         if self.others is not None:
             loss = self.others.combined(loss)
@@ -161,6 +162,33 @@ class Learner:
         if self.plugins_optimizer is not None:
             self.plugins_optimizer.step()
         self.steps += 1
+
+    def take(self, own: OwnStep) -> None:
+        """Let an algorithm set parameters itself, and count that as a step.
+
+        Raises:
+            RunError: there are several learners, or a parameter is not finite after it.
+        """
+        if self.others is not None:
+            raise RunError(
+                "a step that the algorithm takes itself is taken by one learner alone\nNext: --set learners=1; the "
+                "algorithm must not declare `supports_learners`."
+            )
+        self._forget_gradients()
+        self._keep({name: value.detach() for name, value in own.take().items()})
+        self._forget_gradients()
+        self.set_without_optimizer |= {id(parameter) for parameter in own.parameters}
+        # A sum is finite where all its numbers are: one look instead of one for each tensor.
+        watch = torch.stack([parameter.detach().double().sum() for parameter in own.parameters]).sum()
+        if not self._on_cpu:
+            self._unchecked.append(watch.float())
+        elif not math.isfinite(watch.item()):
+            raise RunError(f"parameters are not finite after the algorithm's own step {self.steps + 1}")
+        self.steps += 1
+
+    def _forget_gradients(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
 
     def check(self) -> None:
         """Look at the losses and gradients of the last steps on a GPU. Call it after each update.

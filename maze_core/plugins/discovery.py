@@ -23,7 +23,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.local_modules import is_current_folder
 from maze_core.base.terminal_text import shown
 from maze_core.plugins.distribution_facts import facts_of, normal, requirements_on
-from maze_core.plugins.renamed import instead
+from maze_core.plugins.renamed import instead, outdated
 from maze_core.plugins.uninstalled_plugins import uninstalled
 
 KINDS: Mapping[str, str] = {
@@ -208,6 +208,8 @@ def misfit(kind: str, plugin: object) -> str:
     missing = [name for name in methods if not hasattr(plugin, name)]
     if missing:
         return f"class {plugin.__name__} has no {', '.join(missing)}: it must derive from {module}.{base}"
+    if reason := outdated(kind, plugin):
+        return f"class {plugin.__name__}: {reason}"
     if kind in WITHOUT_HOOKS and (hooks := implemented(plugin)):
         return f"class {plugin.__name__}: {misplaced(kind, hooks[0], wrapper=False)}"
     return ""
@@ -231,7 +233,7 @@ def import_claim(claim: Declaration) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may raise anything at import, SystemExit too
-        raise PluginError(f"{claim.title} cannot be imported: {describe(error)}") from error
+        raise PluginError(f"{claim.title} cannot be imported: {describe(error)}{place_in(error)}") from error
 
 
 def _driver(claim: Declaration) -> Any:
@@ -259,11 +261,16 @@ def describe(error: BaseException) -> str:
 
 
 def place_in(error: BaseException) -> str:
-    """Return where an exception was raised, as the end of a sentence; empty if already stated or unknown."""
+    """Return where an exception was raised, as the end of a sentence; empty if already stated or unknown.
+
+    Where Maze raised it on someone else's behalf, that is their line.
+    """
+    from maze_core.base.blame import caller
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     if isinstance(error, SyntaxError | ImportError) or not frames:
         return ""
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+    return f" ({caller(error) or f'{Path(frames[-1].filename).name}, line {frames[-1].lineno}'})"
 
 
 def _unknown(kind: str, name: str) -> ConfigError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import gymnasium
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout as Rollout
     from maze_core.envs.several.agents import MultiAgentEnv as MultiAgentEnv
     from maze_core.envs.vector import VectorEnv as VectorEnv
+    from maze_core.learn.side_learner import SideLearner as SideLearner
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.run.report import EpochReport as EpochReport
@@ -108,13 +110,14 @@ class HookSpecs:
         """
 
     @hookspec
-    def build_modules(self, run: Run) -> dict[str, nn.Module] | None:
+    def build_modules(self, run: Run) -> Mapping[str, nn.Module | SideLearner[Any]] | None:
         """Build networks that a plugin trains beside the policy, by name; optional.
 
         When: once per run, after the policy and before the optimizer. Call rule: all results. Checkpoints contain
         the networks, and their parameters learn from the gradients of `compute_loss` with the learning rate
-        `config.lr` of the plugin, else the algorithm's. They are no part of the policy. On error: the run stops and
-        the plugin is named.
+        `config.lr` of the plugin, else the algorithm's, in the algorithm's steps and below its limit of gradients. A
+        `SideLearner` (`maze_core.learn.side_learner`) in the place of a network learns with an optimizer, a limit and
+        batches of its own. They are no part of the policy. On error: the run stops and the plugin is named.
 
             class Curiosity(Plugin):
                 @hookimpl

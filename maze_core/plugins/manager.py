@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Rollout,
         Run,
         RunSummary,
+        SideLearner,
         VectorEnv,
     )
 
@@ -142,22 +143,27 @@ class Hooks:
             raise self._wrong_result("build_policy", policy, "torch.nn.Module", "model")
         return policy
 
-    def build_modules(self, run: Run) -> dict[str, tuple[nn.Module, float | None]]:
-        """Return the networks that plugins train beside the policy, and the learning rates they ask for.
+    def build_modules(self, run: Run) -> tuple[dict[str, tuple[nn.Module, float | None]], dict[str, SideLearner[Any]]]:
+        """Return the networks that learn from the algorithm's loss, with learning rates, and those with their own.
 
         Their names begin with the plugin's: `callbacks.curiosity` has `curiosity.predictor`.
         """
         from torch import nn
 
         found: dict[str, tuple[nn.Module, float | None]] = {}
+        beside: dict[str, SideLearner[Any]] = {}
         for each, implementation in self._in_order("build_modules"):
             with self._named("build_modules"):
                 modules = _call(implementation, {"run": run}) or {}
-            if not (isinstance(modules, dict) and all(isinstance(module, nn.Module) for module in modules.values())):
-                raise self._wrong_result("build_modules", modules, "dict of torch.nn.Module", each.kind)
+            if not (isinstance(modules, dict) and all(map(_learns, modules.values()))):
+                raise self._wrong_result("build_modules", modules, "dict of torch.nn.Module or SideLearner", each.kind)
             lr = getattr(getattr(each.plugin, "config", None), "lr", None)
-            found |= {f"{each.name}.{name}": (module, lr) for name, module in modules.items()}
-        return found
+            for name, module in modules.items():
+                if isinstance(module, nn.Module):
+                    found[f"{each.name}.{name}"] = module, lr
+                else:
+                    beside[f"{each.name}.{name}"] = module
+        return found, beside
 
     def wrap_agent(self, run: Run, agent: Agent, env: VectorEnv) -> Agent:
         """Return the agent that collects rollouts, as plugins wrapped it."""
@@ -308,8 +314,15 @@ class Hooks:
                 if hook == "on_run_start" and isinstance(error, ConfigError):  # nothing is lost: nothing has been done
                     put_below(error, each.place, getattr(each.plugin, "config", None))
                     raise
-                problem = discovery.describe(error)
+                problem = discovery.describe(error) + discovery.place_in(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is no longer called: {problem}")
+
+
+def _learns(module: object) -> bool:
+    """Return True for a network, or a `SideLearner`, which this module may not import."""
+    from torch import nn
+
+    return isinstance(module, nn.Module) or isinstance(getattr(module, "network", None), nn.Module)
 
 
 def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> Any:

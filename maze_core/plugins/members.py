@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.blame import blame, definition
+from maze_core.base.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
@@ -42,11 +43,21 @@ class Member:
 
 def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
     """Build the plugin named by a part of the configuration."""
+    plugin, origin = load(kind, config.name), discovery.origin(kind, config.name)
     try:
-        return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name), place)
+        return Member(kind, config.name, plugin(config), origin, place)
     except ConfigError as error:
         put_below(error, place, config)
         raise
+    except Exception as error:
+        if isinstance(error, MazeError) or blame(error):
+            raise
+        # Maze's call failed, as with an abstract method or a constructor that takes no configuration.
+        where = definition(plugin)
+        title = Member(kind, config.name, plugin, origin).title
+        raise PluginError(
+            f"{title} cannot be built: {discovery.describe(error)}{f'; its class is {where}' if where else ''}"
+        ) from error
 
 
 def wrapper_members(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[Member]:

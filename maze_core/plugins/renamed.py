@@ -284,6 +284,13 @@ _RENAMED: Mapping[str, str] = {
     "maze_video.studio": "maze_video.recorder",
     "maze_wrappers.record": "maze_recordings.record",
 }
+_METHODS: Mapping[str, Mapping[str, str]] = {
+    "algorithm": {
+        "train_epoch": "yield the batches of one update from `batches`, and let `epoch_length` say how many updates an "
+        "epoch has"
+    },
+}
+"""Methods that earlier versions called, by kind of plugin, and what to write instead."""
 _FROM = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
@@ -300,6 +307,14 @@ def instead(error: BaseException) -> str:
                 where = "" if distribution == "maze-core" else f" of the distribution {distribution}"
                 return f"; {name} is {new}{where} now"
             name = name.rpartition(".")[0]
+    return ""
+
+
+def outdated(kind: str, plugin: type) -> str:
+    """Return which method of a plugin class is no longer called, and what to write instead; empty if there is none."""
+    for method, following in _METHODS.get(kind, {}).items():
+        if hasattr(plugin, method):
+            return f"its {method} is no longer called: {following}"
     return ""
 
 

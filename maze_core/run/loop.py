@@ -9,6 +9,7 @@ from maze_core.base.errors import LostError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
 from maze_core.base.terminal_text import argument
+from maze_core.data.batch import OwnStep
 from maze_core.run.episodes.evaluation import EvaluationInterrupted
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.report import RunSummary
@@ -77,16 +78,21 @@ def _epoch(run: Run) -> None:
     try:
         while run.updates_remain and algorithm.warm_up():
             for batch in algorithm.batches():
+                if isinstance(batch, OwnStep):
+                    learner.take(batch)
+                    continue
                 rows = learner.share_of(batch)  # all, if the run has one learner
                 learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
             learner.check()
+            run.side_learners.learn(run.state.updates_in_epoch, run.epoch_length)
             run.count_update()
             run.keep_state()
         if run.epoch_trained:
             speed = _speed(run, time.perf_counter() - started, steps, updates)
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
             results = algorithm.epoch_metrics() | run.evaluate(run.epoch + 1)
-            metrics = run.statistics.epoch_metrics() | learner.epoch_metrics() | speed | results
+            losses = learner.epoch_metrics() | run.side_learners.epoch_metrics()
+            metrics = run.statistics.epoch_metrics() | losses | speed | results
             run.histograms |= run.statistics.histograms
             run.end_epoch()
             run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))

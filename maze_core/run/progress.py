@@ -24,6 +24,7 @@ class RunProgress(ABC):
         """What a checkpoint saves of the run's progress."""
         self.progress = LiveProgress()
         self.statistics = EpochStatistics()
+        """The episodes and values of the unfinished epoch; algorithms add those that they play."""
         self.until_epoch: int | None = config.algorithm.n_epochs or None
         self.full_length = False
         """True while training goes to the number of epochs that the caller asked for, whatever the default patience."""

@@ -20,6 +20,7 @@ from maze_core.learn.algorithm import check_memory_of, check_optimizer, check_ru
 from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.learner_check import check_learners
 from maze_core.learn.several_learners import check_installed, further_learners
+from maze_core.learn.side_learner import SideLearners
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.several.actor_normalizer import ActorNormalizer
 from maze_core.models.several.actor_policy import build_policy
@@ -179,8 +180,10 @@ class Run(RunProgress):
             self.algorithm.setup(self)
         self.hooks.check_wrapped(self.config.algorithm.name)
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
-            built = self.hooks.build_modules(self)
-        self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}
+            built, beside = self.hooks.build_modules(self)
+        self.side_learners = SideLearners(beside)
+        in_loss = {name: module.to(self.device) for name, (module, _) in built.items()}
+        self._plugin_modules = {**in_loss, **{name: each.network.to(self.device) for name, each in beside.items()}}
         optimizer = self.algorithm.build_optimizer(self.policy)
         check_optimizer(self.algorithm, optimizer)
         self.learner = Learner(
@@ -191,7 +194,8 @@ class Run(RunProgress):
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
         if self.config.learners > 1:
-            self._others = further_learners(self, self.learner.parameters, self.modules, self.load)
+            networks = {**self.algorithm.modules(), **in_loss}
+            self._others = further_learners(self, self.learner.parameters, networks, self.load)
             self.learner.others = self._others
 
     @property
@@ -389,7 +393,9 @@ class Run(RunProgress):
         return Checkpoint(self.policy.state_dict(), self._everything(), extents)
 
     def _everything(self) -> dict[str, Any]:
+        beside = self.side_learners.state()
         return {
+            **({"side_learners": beside} if beside else {}),
             **self.state.saved(),
             "seconds": self.seconds,
             "learner": self.learner.state(),
@@ -413,6 +419,7 @@ class Run(RunProgress):
         # An older version saved the number of updates with the learner.
         self.state.load({"updates": saved["learner"].get("updates", 0), **saved})
         self.learner.load_state(saved["learner"])
+        self.side_learners.load_state(saved.get("side_learners", {}))
         self.statistics.load_state(saved["statistics"])
         self.algorithm.load_state(saved["algorithm"])
         self._environments.evaluation.load_memory(saved.get("evaluation_memory", []))

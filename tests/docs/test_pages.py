@@ -53,6 +53,45 @@ def test_reference_pages_are_up_to_date(page: str, generate: Any) -> None:
     assert not wrong, f"docs/reference/{page} does not tell what the code says: run `make docs` ({', '.join(wrong)})"
 
 
+SHOWN = {
+    "maze_core.data.sequences.Sequences": "Sequences(lengths: np.ndarray, state: TensorTree, order:",
+    "maze_core.envs.vector.Episode": "Episode(",
+    "maze_core.envs.several.agents.Round": "Round(acting: Mapping[str, Any], rewards:",
+    "maze_core.envs.builder.EnvBuilder": "EnvBuilder(",
+    "maze_core.models.distributions.box.BoxScale": "BoxScale(space: Box)",
+    "maze_core.run.episodes.statistics.EpochStatistics": "EpochStatistics()",
+    "maze_core.data.batch.OwnStep": "OwnStep(take: Callable[[], Mapping[str, Tensor]], parameters: Sequence[Tensor])",
+    "maze_core.collect.agents.agent.Choice": "Choice(samples: Tree, actions: Tree)",
+    "maze_sweep.searchers.base.Wait": "Wait()",
+}
+"""Classes that authors build, and how their constructors are shown to begin."""
+FAMILIES = (
+    ("collect/**/*.py", r"class (\w+)\(Collector\)"),
+    ("data/replay/*.py", r"class (\w+)\(Selector\)"),
+    (
+        "models/heads.py",
+        r"class (\w+Head)\(",
+    ),
+)
+
+
+def test_authors_find_the_constructor_of_what_they_build() -> None:
+    sections = _sections((ROOT / "docs" / "reference" / "authors.md").read_text(encoding="utf-8"))
+    for place, beginning in SHOWN.items():
+        body = sections[f"Class `{place.rpartition('.')[2]}`"]
+        assert body.startswith(f"`{place}`"), place
+        assert f"```python\n{beginning}" in body, place
+
+
+@pytest.mark.parametrize(("files", "pattern"), FAMILIES)
+def test_every_collector_selector_and_head_is_there_with_its_constructor(files: str, pattern: str) -> None:
+    sections = _sections((ROOT / "docs" / "reference" / "authors.md").read_text(encoding="utf-8"))
+    names = [name for file in (ROOT / "maze_core").glob(files) for name in re.findall(pattern, file.read_text())]
+    assert len(names) >= 2
+    for name in names:
+        assert f"```python\n{name}(" in sections[f"Class `{name}`"], name
+
+
 def test_reference_pages_do_not_depend_on_the_terminal(generate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = generate.render("cli.md")
     monkeypatch.setenv("COLUMNS", "200")

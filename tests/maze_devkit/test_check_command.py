@@ -26,12 +26,6 @@ def trial(case):
 
     return Trial(waived={"config_described": "nobody reads it"})
 """
-METHOD = """
-    @classmethod
-    def conformance(cls, case): ...
-
-    @hookimpl(wrapper=True)
-"""
 
 
 def maze(*arguments):
@@ -79,13 +73,6 @@ def test_a_waived_check_says_why(publish, findings):
 def test_a_trial_that_is_none_is_reported(publish, findings):
     source = SOUND["wrapper"] + WAIVING.replace("return Trial", "return dict")
     assert findings(*publish("wrapper", source))["builds"].state == "failed"
-
-
-def test_a_class_method_of_old_is_not_passed_over(publish, findings):
-    source = SOUND["wrapper"].replace("\n    @hookimpl(wrapper=True)\n", METHOD)
-    found = findings(*publish("wrapper", source))["builds"]
-    assert found.state == "failed"
-    assert "declare it in the entry-point group maze.conformance as wrapper.tested" in found.what
 
 
 def test_what_others_say_about_a_plugin_is_not_heard(publish, findings, installed):

@@ -16,13 +16,14 @@ from gymnasium import spaces
 from maze_core.base.errors import ConfigError
 from maze_core.learn.learner_check import declares_learners
 from maze_core.learn.several_learners import is_installed
-from maze_core.plugins.discovery import describe
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.probes import Walk
 from maze_devkit.rehearsal import Probe, rehearse
-from maze_devkit.subject import MakeEnv, Subject, refusal
+from maze_devkit.several import Seats
+from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -53,12 +54,14 @@ def _masks(subject: Subject) -> None:
         _insist_on_name(error, "mask", "an environment with masks")
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"with masks, a small run fails: {describe(error)}") from error
+        raise Failed(f"with masks, a small run fails: {blamed(subject, error)}") from error
 
 
 def _actors(subject: Subject) -> None:
     env = functools.partial(Errand, continuous=runs.continuous(subject))
-    if not subject.plugin.supports_actors:
+    if subject.plugin.needs_agents:
+        raise NotApplicable("it learns only where several agents act, see the check `agents`")
+    if not (subject.plugin.supports_actors or subject.plugin.needs_actors):
         several = spaces.Dict in subject.plugin.action_spaces
         _refused(subject, env, {}, "actor" if several else "", "an environment with several actors")
         return
@@ -68,6 +71,27 @@ def _actors(subject: Subject) -> None:
     values = {"algorithm.n_epochs": _EPOCHS, "algorithm.gamma": 0.5}
     if runs.differing(learned, runs.train(subject, env, subject.folder / "discounted", values)):
         raise Failed("it discounts by gamma within a decision, where observations say that none has elapsed")
+
+
+def _agents(subject: Subject) -> None:
+    make = functools.partial(Walk, runs.continuous(subject))
+    mixed, together = (functools.partial(Seats, make, order) for order in ("mixed", "together"))
+    plugin = subject.plugin
+    if plugin.needs_actors:
+        raise NotApplicable("it learns only where several actors take turns, see the check `actors`")
+    if not (plugin.supports_agents or plugin.needs_agents):
+        _refused(subject, mixed, {}, "agent", "an environment with several agents")
+        return
+    if subject.walk.env is not None and plugin.needs_agents:
+        _holds(subject, subject.walk.env, {}, "")
+        return
+    try:
+        with runs.started(subject, mixed, subject.folder / "mixed"):
+            pass
+    except ConfigError as error:
+        _insist_on_name(error, "turn", "agents that act in turns")
+        mixed = together
+    _holds(subject, mixed, {}, "")
 
 
 def _learners(subject: Subject) -> None:
@@ -85,7 +109,7 @@ def _learners(subject: Subject) -> None:
             api.carry_out(run)
             two = runs.learned(run)
     except Exception as error:
-        raise Failed(f"it declares that it can, but a small run with two fails: {describe(error)}") from error
+        raise Failed(f"it declares that it can, but a small run with two fails: {blamed(subject, error)}") from error
     if (apart := _apart(one, two, trained) / max(_apart(start, one, trained), 1e-12)) <= _ROUNDING:
         return
     if runs.differing(one, runs.train(subject, env, subject.folder / "again", values)):
@@ -117,7 +141,7 @@ def _critic_leaves(subject: Subject) -> None:
         raise
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"with leaves below `critic/`, a small run fails: {describe(error)}") from error
+        raise Failed(f"with leaves below `critic/`, a small run fails: {blamed(subject, error)}") from error
     differs = bool(runs.differing(first, other))
     if differs and runs.differing(first, _with_leaves(subject, 1.0, "again")[1]):
         raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
@@ -155,7 +179,7 @@ def _insist_on_blindness(run: Run, env: MakeEnv) -> None:
         raise Failed("the policy's decision depends on leaves below `critic/`")
 
 
-def _holds(subject: Subject, env: MakeEnv, values: Mapping[str, Any], part: str) -> dict[str, torch.Tensor]:
+def _holds(subject: Subject, env: AnyEnv, values: Mapping[str, Any], part: str) -> dict[str, torch.Tensor]:
     """Return what a small run learns; raise Failed if it fails, leaves a part of the policy out, or resumes otherwise.
 
     `part`: what the names of the parameters contain that must learn.
@@ -169,7 +193,9 @@ def _holds(subject: Subject, env: MakeEnv, values: Mapping[str, Any], part: str)
             learned = runs.learned(run)
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"it declares that it can, but a small run fails: {describe(error)}") from error
+        raise Failed(f"it declares that it can, but a small run fails: {blamed(subject, error)}") from error
+    if idle is None:
+        raise Failed("it declares that it can, but a small run yields no batch: that proves nothing")
     if idle:
         raise Failed(f"the loss gives no gradient to {', '.join(idle[:4])}")
     if subject.walk.waived.get("resumes"):
@@ -181,16 +207,20 @@ def _holds(subject: Subject, env: MakeEnv, values: Mapping[str, Any], part: str)
     return learned
 
 
-def _idle(run: Run, part: str) -> list[str]:
-    """Carry out a run; return the policy's parameters named like `part` that no loss gave a gradient to."""
+def _idle(run: Run, part: str) -> list[str] | None:
+    """Carry out a run; return the policy's parameters named like `part` that no loss gave a gradient to.
+
+    None: there was no batch.
+    """
     probe: Probe = run.hooks.plugin("callback")
     named = {name: p for name, p in run.policy.named_parameters() if part in name and p.requires_grad}
     probe.tensors = list(named.values())
     api.carry_out(run)
-    return [name for name, p in named.items() if id(p) not in probe.reached] if probe.batches else []
+    learned = probe.reached | run.learner.set_without_optimizer
+    return [name for name, p in named.items() if id(p) not in learned] if learned else None
 
 
-def _refused(subject: Subject, env: MakeEnv, values: Mapping[str, Any], word: str, what: str) -> None:
+def _refused(subject: Subject, env: AnyEnv, values: Mapping[str, Any], word: str, what: str) -> None:
     """Raise Failed unless a run is refused before its first step by a message with `word`."""
     try:
         with runs.started(subject, env, subject.folder / "run", values):
@@ -199,7 +229,7 @@ def _refused(subject: Subject, env: MakeEnv, values: Mapping[str, Any], word: st
         _insist_on_name(error, word, what)
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"{what} ends in {type(error).__name__} instead of a ConfigError: {error}") from error
+        raise Failed(f"{what} ends without a ConfigError: {blamed(subject, error)}") from error
     else:
         raise Failed(f"it does not declare support for {what}, but does not refuse it")
 
@@ -247,6 +277,15 @@ CHECKS = (
         "Use the policy through its methods alone, and discounts from `maze_core.data.discounts` or the replay buffer. "
         "Leave `supports_actors` unset otherwise.",
         _actors,
+    ),
+    Check(
+        "agents",
+        "If it declares `supports_agents` or `needs_agents`, it learns from agents that act together and in turns, and "
+        "resumes bit-equally; if not, several agents are refused before the first step.",
+        "Agents that wait, or leave early, have rows without a step: an algorithm that learns from them learns noise.",
+        "Collect with `RolloutCollector` or `ReplayCollector`, and leave out rows that are not valid. Leave "
+        "`supports_agents` unset otherwise.",
+        _agents,
     ),
     Check(
         "learners",

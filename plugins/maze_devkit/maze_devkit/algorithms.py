@@ -18,7 +18,7 @@ from maze_devkit.probes import Ending
 from maze_devkit.process import left_alone
 from maze_devkit.rehearsal import rehearse
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
-from maze_devkit.subject import Subject, refusal
+from maze_devkit.subject import Subject, blamed, refusal
 
 _VECTOR = "a vector"
 """The kind of observation that everything takes."""
@@ -33,9 +33,18 @@ def _trains(subject: Subject) -> None:
         raise Failed(f"after {run.updates} updates {', '.join(wrong[:3])} is not finite")
     if run.updates < 1:
         raise Failed("a run of two epochs takes no update")
+    if run.proves_nothing:
+        raise Failed(run.proves_nothing)
+
+
+def _insist_on_learning(subject: Subject) -> None:
+    """Raise Failed for an algorithm whose runs are equal because they do nothing."""
+    if reason := subject.bench.once(subject, rehearse).succeeded().proves_nothing:
+        raise Failed(f"it proves nothing: {reason}")
 
 
 def _deterministic(subject: Subject) -> None:
+    _insist_on_learning(subject)
     first = subject.bench.once(subject, rehearse).succeeded().learned
     second = rehearse(subject).succeeded().learned
     if names := runs.differing(first, second):
@@ -43,6 +52,7 @@ def _deterministic(subject: Subject) -> None:
 
 
 def _resumes(subject: Subject) -> None:
+    _insist_on_learning(subject)
     env, split = runs.walk(subject), subject.folder / "split"
     whole = runs.train(subject, env, subject.folder / "whole", {"algorithm.n_epochs": 6})
     runs.train(subject, env, split, {"algorithm.n_epochs": 6}, until=3)  # schedules see the same end
@@ -100,7 +110,7 @@ def _spaces(subject: Subject) -> None:
         except Exception as error:
             if number == 0:
                 raise NotApplicable(runs.BROKEN_RUN) from error
-            raise Failed(f"{title}: {type(error).__name__}: {error}") from error
+            raise Failed(f"{title}: {blamed(subject, error)}") from error
         else:
             if not claimed:
                 raise Failed(f"it does not declare support for {title}, but does not refuse them with a ConfigError")
@@ -140,10 +150,10 @@ CHECKS = (
     defaults.CHECK,
     Check(
         "trains",
-        "A small run finishes with finite losses and parameters.",
+        "A small run yields batches, moves parameters, and finishes with finite losses and parameters.",
         "An algorithm that does not train cannot be checked any further.",
         "Read the error. If a number is not finite, look for a logarithm or a division without a bound, or for a "
-        "mean of no rows.",
+        "mean of no rows. If it yields no batch, `trial` may need a smaller `n_rollout_steps` or another `env`.",
         _trains,
     ),
     Check(

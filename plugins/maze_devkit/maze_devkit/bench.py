@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from maze_devkit.findings import NotApplicable
 from maze_devkit.fresh import Fresh
 from maze_devkit.process import restored
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Hung:
+    """Stands for a result that never came."""
+
+
 class Bench:
     """Shared among the checks of a plugin: its server, new processes, and results. Close it after the last check.
 
@@ -27,10 +32,14 @@ class Bench:
 
     Args:
         fresh: new processes that others share too, and close; None: its own.
+        ends_process: end this process where a check hangs and cannot be interrupted.
     """
 
-    def __init__(self, fresh: Fresh | None = None) -> None:
+    def __init__(self, fresh: Fresh | None = None, ends_process: bool = False) -> None:
         self.fresh = fresh or Fresh()
+        self.ends_process = ends_process
+        self.hangs = False
+        """True once a check of the plugin did not end in time: those that follow get a tenth of theirs."""
         self._own_fresh = fresh is None
         self._start: Share | None = None
         self._started = ExitStack()
@@ -46,6 +55,8 @@ class Bench:
         if subject.claim != self._plugin:
             self._forget()
             self._plugin = subject.claim
+        if isinstance(self._results.get(make), _Hung):
+            raise NotApplicable("it does not end, see the first check that says so")
         if make not in self._results:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="maze-bench-", ignore_cleanup_errors=True)
@@ -53,6 +64,10 @@ class Bench:
             self._results[make] = make(replace(subject, folder=folder))
         result: T = self._results[make]
         return result
+
+    def give_up(self, make: Callable[[Subject], Any]) -> None:
+        """Do not call `make` again for this plugin: it did not end in time."""
+        self._results[make] = _Hung()
 
     def prepare(self, check: Check, trial: Trial) -> None:
         """Start the plugin's server, if it has one, the check needs it, and it is not running yet."""
@@ -83,6 +98,7 @@ class Bench:
     def _forget(self) -> None:
         """Drop the results of the last plugin."""
         self._results.clear()
+        self.hangs = False
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.cleanup()

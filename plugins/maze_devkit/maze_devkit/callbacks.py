@@ -88,8 +88,8 @@ def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
 
 
 def _load(subject: Subject, more: Mapping[tuple[str, str], Any]) -> Loader:
-    """Return a loader with the callback, the kit's environment and its algorithm, and `more` classes."""
-    return subject.load(Walk, {("algorithm", "reference"): _Telling, **more})
+    """Return a loader with the callback, the trial's environment or the kit's, its algorithm, and `more` classes."""
+    return subject.load(subject.walk.env or Walk, {("algorithm", "reference"): _Telling, **more})
 
 
 def _trained(subject: Subject, folder: Path) -> RunSummary:
@@ -285,7 +285,7 @@ CHECKS = (
         "reopening the run.",
         "Runs are interrupted; a resumed run must give the same result.",
         "Callbacks have no state of their own: keep numbers that change in buffers of a module that `build_modules` "
-        "returns, and seed generators anew in each epoch.",
+        "returns, or give them to `SideLearner.keep`, and seed generators anew in each epoch.",
         _resumes,
     ),
     Check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from itertools import count
 from typing import TYPE_CHECKING, Annotated
@@ -16,20 +17,24 @@ if TYPE_CHECKING:
 
 
 def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A plugin's name, or that of a distribution.", show_default=False)
+    ],
     kind: Annotated[str | None, typer.Option(metavar="KIND", help="Its kind, where several have the name.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check that a plugin meets Maze's requirements for its kind; exit code 1 if it does not.
 
-    Checks packaging and configuration, then runs it briefly; that may take a minute.
+    Checks packaging and configuration, then runs it briefly; that may take a minute. With the name of a distribution
+    it checks every plugin that the distribution has.
 
     \b
     Examples:
       maze plugins check ppo
       maze plugins check mlp --kind model --json
+      maze plugins check maze-ppo
     """
-    reports = [_report(each, name, shown=not as_json) for each in _kinds(name, kind)]
+    reports = [_report(*each, shown=not as_json) for each in _plugins(name, kind)]
     if as_json:
         output.print_json([_as_data(report) for report in reports])
     else:
@@ -45,26 +50,33 @@ def _report(kind: str, name: str, shown: bool) -> Report:
 
     total, done = len(checks(kind)), count(1)
     with progress_bar(f"checking {kind} {name}", shown) as report:
-        return check_plugin(kind, name, lambda finding: report(next(done), total))
+        return check_plugin(kind, name, lambda finding: report(next(done), total), ends_process=True)
 
 
-def _kinds(name: str, kind: str | None) -> list[str]:
-    """Return the kinds of the plugins with this name."""
+def _plugins(name: str, kind: str | None) -> list[tuple[str, str]]:
+    """Return kind and name of the plugins with this name, else of those in the distribution with this name."""
     from maze_core.base.errors import ConfigError
     from maze_core.plugins import discovery
 
-    if kind is not None:
-        return [kind]
-    kinds = {claim.kind for claim in discovery.declarations() if claim.name == name}
-    if not kinds:
+    found = {(claim.kind, claim.name) for claim in discovery.declarations() if claim.name == name}
+    if kind is not None and (found or kind not in discovery.KINDS):
+        return [(kind, name)]
+    if not found:
+        normal = re.sub(r"[-_.]+", "-", name).lower()
+        all_of_it = {(each.kind, each.name) for each in discovery.declarations() if each.distribution == normal}
+        found = {each for each in all_of_it if kind in (None, each[0])}
+    if not found and kind is not None:
+        return [(kind, name)]
+    if not found:
         from maze_core.plugins.config.explain import nearest
         from maze_core.plugins.uninstalled_plugins import uninstalled
 
-        known = sorted({claim.name for claim in discovery.declarations()})
+        known = sorted({each for claim in discovery.declarations() for each in (claim.name, claim.distribution)})
         advice = uninstalled(name)
         told = f"no plugin is called {name!r}"
         raise ConfigError(told if advice else f"{told}; {nearest(name, known)}", hint=advice)
-    return [each for each in discovery.KINDS if each in kinds]
+    order = list(discovery.KINDS)
+    return sorted(found, key=lambda each: (order.index(each[0]), each[1]))
 
 
 def _as_data(report: Report) -> dict[str, object]:

@@ -36,6 +36,8 @@ class Check:
     """
     alone: bool = False
     """True if nothing that the plugin shares among checks (`Trial.shared`) may be running when it starts."""
+    seconds: float | None = None
+    """Most seconds that it may take; None: those of the plugin's trial, else the kit's."""
 
 
 @dataclass(frozen=True)

@@ -91,16 +91,23 @@ class Fresh:
                 _command(first),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,  # where only a Ctrl-C would be told, to which this process answers
+                stderr=subprocess.DEVNULL,
                 text=True,
+                start_new_session=True,  # so that it and its children can be ended together
             )
         parent = self._parents[first]
         if parent.stdin is not None and parent.stdout is not None:
-            with suppress(BrokenPipeError):
-                parent.stdin.write(task)
-                parent.stdin.flush()
-            if answer := parent.stdout.readline():
-                return int(answer)
+            try:
+                with suppress(BrokenPipeError):
+                    parent.stdin.write(task)
+                    parent.stdin.flush()
+                if answer := parent.stdout.readline():
+                    return int(answer)
+            except BaseException:  # Ctrl-C, or the time of a check is up
+                del self._parents[first]
+                os.killpg(parent.pid, signal.SIGKILL)
+                parent.wait()
+                raise
         del self._parents[first]
         raise RuntimeError(f"the process that imports {', '.join(first)} has ended with {parent.wait()}")
 

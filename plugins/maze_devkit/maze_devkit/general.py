@@ -7,7 +7,7 @@ from importlib import metadata
 
 from pydantic import ValidationError
 
-from maze_core.base.bundled import packages
+from maze_core.base.bundled import packages, shadowed
 from maze_core.base.errors import MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
@@ -44,6 +44,9 @@ def _entry_point(subject: Subject) -> None:
     claims = discovery.claims(subject.kind, name)
     if len(claims) > 1:
         raise Failed(discovery.clash(claims))
+    claim = subject.claim
+    if reason := shadowed(claim.kind, name, claim.distribution, claim.entry_point.module):
+        raise Failed(reason)
 
 
 def _core_version(subject: Subject) -> None:
@@ -70,7 +73,7 @@ def _loads(subject: Subject) -> None:
         plugin = discovery.import_claim(subject.claim)
     except PluginError as error:
         raise Failed(str(error)) from error
-    if reason := discovery.misfit(subject.kind, plugin):
+    if reason := subject.misfit(plugin):
         raise Failed(reason)
     if subject.kind in BASES:
         module, name = BASES[subject.kind]
@@ -106,10 +109,12 @@ def _import(subject: Subject) -> None:
 
 
 def _promised(subject: Subject) -> None:
-    if subject.claim.entry_point.module.partition(".")[0] in packages():
+    claim = subject.claim
+    named = claim.distribution == discovery.CORE or claim.distribution.replace("-", "_") in packages()
+    if named and claim.entry_point.module.partition(".")[0] in packages():
         raise NotApplicable("it is released together with the core")
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
-    if found := broken_promises(subject.claim.entry_point.module):
+    if found := broken_promises(claim.entry_point.module):
         raise Failed(f"it imports modules that may move: {', '.join(found[:3])}")
 
 
@@ -149,7 +154,7 @@ def _config_round_trip(subject: Subject) -> None:
 
 def _builds(subject: Subject) -> None:
     try:
-        config = subject.model.model_validate({"name": subject.name, **subject.walk.parameters})
+        config = subject.model.model_validate({"name": subject.name, **subject.own_trial.parameters})
     except ValidationError as error:
         missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
         raise Failed(f"{subject.model.__name__} is not valid as it is: {missing}") from error
@@ -169,9 +174,11 @@ def _hooks(subject: Subject) -> None:
 CHECKS = (
     Check(
         "entry_point",
-        "The name consists of lower-case words joined by `_` or `-`, and no other distribution claims it.",
-        "Users type the name in commands and files; a name that two distributions claim cannot be used.",
-        "Rename the entry point in pyproject.toml and install again.",
+        "The name consists of lower-case words joined by `_` or `-`, and no other distribution claims it. Neither the "
+        "name, nor the package, nor the distribution is one that comes with Maze.",
+        "Users type the name in commands and files; a name that two distributions claim cannot be used. A package with "
+        "the name of another hides it.",
+        "Rename the entry point, the package or the distribution in pyproject.toml and install again.",
         _entry_point,
     ),
     Check(

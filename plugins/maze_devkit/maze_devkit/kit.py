@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_devkit.bench import Bench
-from maze_devkit.findings import Check, Failed, Finding, NotApplicable, Report
+from maze_devkit.findings import Check, Failed, Finding, NotApplicable, Report, State
+from maze_devkit.limits import SECONDS, ending_process, limited, seconds_for
 from maze_devkit.process import restored
-from maze_devkit.subject import Subject, Trial
+from maze_devkit.subject import Subject, Trial, trial_of
+from maze_devkit.whose import told
 
 
 def checks(kind: str) -> tuple[Check, ...]:
@@ -56,15 +58,17 @@ def find(kind: str, name: str) -> discovery.Declaration:
     return claims[0]
 
 
-def check_plugin(kind: str, name: str, watch: Callable[[Finding], object] = lambda finding: None) -> Report:
-    """Run every check of an installed plugin; `watch` is called with each finding.
+def check_plugin(
+    kind: str, name: str, watch: Callable[[Finding], object] = lambda finding: None, ends_process: bool = False
+) -> Report:
+    """Run every check of an installed plugin; `watch` is called with each finding, `ends_process` as for `Bench`.
 
     Raises:
         ConfigError: there is no such plugin or kind.
     """
     wanted, claim = checks(kind), find(kind, name)
     findings = []
-    with closing(Bench()) as bench:
+    with closing(Bench(ends_process=ends_process)) as bench:
         for finding in examine_all(wanted, claim, bench):
             findings.append(finding)
             watch(finding)
@@ -80,24 +84,49 @@ def examine_all(wanted: Iterable[Check], claim: discovery.Declaration, bench: Be
 
 def examine(check: Check, subject: Subject) -> Finding:
     """Run one check and return its finding. An unexpected exception is a failure that names its origin."""
-    started, trial = time.perf_counter(), _trial(subject)
+    started, trial = time.perf_counter(), Trial()
+    with limited(SECONDS, subject.claim.entry_point.module) as limit:
+        trial = _trial(subject)
+    if limit.struck:
+        subject.bench.give_up(trial_of)
+    found: tuple[State, str] = ("failed", limit.told) if limit.struck else _outcome(check, subject, trial)
+    (state, what), seconds = found, time.perf_counter() - started
+    if state == "failed":
+        return Finding(check.name, state, what, check.why, check.mend, seconds)
+    return Finding(check.name, state, what, seconds=seconds)
+
+
+def _outcome(check: Check, subject: Subject, trial: Trial) -> tuple[State, str]:
+    """Run a check and return the state of its finding, and what it found."""
+    if reason := trial.waived.get(check.name):
+        return "not applicable", f"waived by the plugin: {reason}"
+    module, bench = subject.claim.entry_point.module, subject.bench
+    seconds = (0.1 if bench.hangs else 1.0) * seconds_for(check, trial.seconds)
+    found: tuple[State, str] = "passed", ""
+    ending = ending_process(subject.claim.title, seconds) if bench.ends_process else nullcontext()
+    with ending, limited(seconds, module) as limit:
+        try:
+            bench.prepare(check, trial)
+            with restored(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                check.run(subject)
+        except NotApplicable as reason:
+            found = "not applicable", str(reason)
+        except Failed as problem:
+            found = "failed", str(problem)
+        except Exception as error:  # noqa: BLE001 — the plugin's own error is what the check found
+            found = "failed", told(error, module, _class(subject))
+    if not limit.struck:
+        return found
+    bench.hangs = True
+    return "failed", limit.told  # code on the way may have turned the interruption into an error of its own
+
+
+def _class(subject: Subject) -> Any:
     try:
-        if reason := trial.waived.get(check.name):
-            raise NotApplicable(f"waived by the plugin: {reason}")
-        subject.bench.prepare(check, trial)
-        with restored(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            check.run(subject)
-    except NotApplicable as reason:
-        return Finding(check.name, "not applicable", str(reason), seconds=time.perf_counter() - started)
-    except Failed as problem:
-        what = str(problem)
-    except Exception as error:  # noqa: BLE001 — the plugin's own error is what the check found
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{discovery.describe(error)} ({where.filename}:{where.lineno})"
-    else:
-        return Finding(check.name, "passed", seconds=time.perf_counter() - started)
-    return Finding(check.name, "failed", what, check.why, check.mend, time.perf_counter() - started)
+        return subject.plugin
+    except NotApplicable:
+        return None
 
 
 def _trial(subject: Subject) -> Trial:

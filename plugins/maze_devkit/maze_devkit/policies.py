@@ -25,8 +25,8 @@ _STEPS = 200
 
 
 def _candidates(subject: Subject) -> Iterator[MakeEnv]:
-    if subject.walk.env is not None:
-        yield subject.walk.env
+    if (named := subject.single_env) is not None:
+        yield named
         return
     yield Walk
     yield functools.partial(Walk, True)

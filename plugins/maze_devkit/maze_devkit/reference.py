@@ -30,6 +30,7 @@ class Reference(Algorithm):
     """A policy gradient with a critic; each batch is a whole rollout."""
 
     Config: ClassVar[type[AlgorithmConfig]] = ReferenceConfig
+    supports_actors = True
     supports_agents = True
 
     def setup(self, run: Run) -> None:

@@ -66,6 +66,17 @@ class Rehearsal:
     """Calls in the loss that make the host wait for the device."""
     values: bool
     """True if it estimates values."""
+    moved: bool
+    """True if a parameter of the policy, or of a network beside it, is not what it was at the start."""
+
+    @property
+    def proves_nothing(self) -> str:
+        """Why a run that ended like this says nothing about the algorithm; empty if it learned."""
+        if self.moved:
+            return ""
+        if self.batches:
+            return f"a run of two epochs computes the loss of {self.batches} batches and moves no parameter"
+        return "a run of two epochs yields no batch and moves no parameter: nothing has learned"
 
     def succeeded(self) -> Rehearsal:
         """Return the rehearsal. Raise NotApplicable if it failed, which the check `trains` reports."""
@@ -84,23 +95,27 @@ def rehearse(subject: Subject) -> Rehearsal:
             probe.tensors = [
                 p for group in run.learner.optimizer.param_groups for p in group["params"] if p.requires_grad
             ]
+            before = runs.parameters(run)
             updates = api.carry_out(run).updates
-            return _watched(run, probe, updates)
+            return _watched(run, probe, updates, bool(runs.differing(before, runs.parameters(run))))
     except Exception as error:  # noqa: BLE001 — each check says in its own way what that means
-        return Rehearsal(error, {}, 0, 0, (), (), (), False)
+        return Rehearsal(error, {}, 0, 0, (), (), (), False, False)
 
 
-def _watched(run: Run, probe: Probe, updates: int) -> Rehearsal:
+def _watched(run: Run, probe: Probe, updates: int, moved: bool) -> Rehearsal:
     networks = {"policy": run.policy, **run.algorithm.modules()}
     names = {id(p): f"{n}.{key}" for n, network in networks.items() for key, p in network.named_parameters()}
-    optimized = {id(tensor) for tensor in probe.tensors}
+    optimized, own = {id(tensor) for tensor in probe.tensors}, run.learner.set_without_optimizer
     return Rehearsal(
         error=None,
         learned=runs.learned(run),
         updates=updates,
         batches=probe.batches,
-        left_out=tuple(names[id(p)] for p in run.policy.parameters() if p.requires_grad and id(p) not in optimized),
-        idle=tuple(sorted(names.get(number, "a parameter") for number in optimized - probe.reached)),
+        left_out=tuple(
+            names[id(p)] for p in run.policy.parameters() if p.requires_grad and id(p) not in optimized | own
+        ),
+        idle=tuple(sorted(names.get(number, "a parameter") for number in optimized - probe.reached - own)),
         waits=tuple(sorted(probe.waits)),
         values=bool(run.algorithm.modules()) or bool(getattr(run.policy, "has_critic", False)),
+        moved=moved,
     )

@@ -6,18 +6,20 @@ import functools
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError, MazeError
+from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.config.assembly import DEFAULTS, assemble
 from maze_core.plugins.discovery import describe
 from maze_core.run import api
 from maze_devkit.findings import NotApplicable
 from maze_devkit.probes import Walk
-from maze_devkit.subject import MakeEnv, Subject
+from maze_devkit.several import Seats, kind_of
+from maze_devkit.subject import AnyEnv, MakeEnv, Subject
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
@@ -63,15 +65,23 @@ def continuous(subject: Subject) -> bool:
     return spaces.Discrete not in subject.plugin.action_spaces
 
 
-def walk(subject: Subject) -> MakeEnv:
+def walk(subject: Subject) -> AnyEnv:
     """Return the environment for checks that do not depend on it."""
-    trial: MakeEnv | None = subject.walk.env
+    trial: AnyEnv | None = subject.walk.env
     return trial or functools.partial(Walk, continuous(subject))
 
 
-def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
+def single(env: AnyEnv) -> MakeEnv:
+    """Return what an agent acts in, for those of several that have an environment each; else one of the kit's."""
+    if not issubclass(kind_of(env, look=False), MultiAgentEnv):
+        return cast("MakeEnv", env)
+    seats = isinstance(env, functools.partial) and env.func is Seats
+    return cast("MakeEnv", env.args[0]) if seats else Walk  # type: ignore[attr-defined]
+
+
+def configured(subject: Subject, env: AnyEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of a run of an algorithm; `values` by path override everything else."""
-    trial = subject.trial(env)
+    trial = subject.trial(single(env))
     fields = subject.plugin.Config.model_fields
     own = {name: value for name, value in SMALL.items() if name in fields} | dict(trial.parameters)
     flags = {
@@ -89,7 +99,7 @@ def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str
 @contextmanager
 def started(
     subject: Subject,
-    env: MakeEnv,
+    env: AnyEnv,
     folder: Path,
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
@@ -110,7 +120,7 @@ def started(
 
 def train(
     subject: Subject,
-    env: MakeEnv,
+    env: AnyEnv,
     folder: Path,
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
@@ -130,7 +140,7 @@ def train(
         raise NotApplicable(f"{BROKEN_RUN} ({describe(error)})") from error
 
 
-def resume(subject: Subject, env: MakeEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
+def resume(subject: Subject, env: AnyEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
     """Reopen a saved run, train it to `epochs`, and return what it learned."""
     overrides = [f"algorithm.n_epochs={epochs}"]
     with closing(api.reopen(folder, overrides, load=subject.load(env))) as run:
@@ -152,13 +162,20 @@ def learned(run: Run, further: Mapping[str, torch.nn.Module] | None = None) -> d
     return {**tensors, "environment steps": torch.tensor(run.env_steps)}
 
 
+def parameters(run: Run) -> dict[str, torch.Tensor]:
+    """Return copies of the parameters of policy and further networks by name, trainable or not."""
+    networks = {"policy": run.policy, **run.modules}
+    named = ((f"{part}.{name}", p) for part, network in networks.items() for name, p in network.named_parameters())
+    return {name: parameter.detach().cpu().clone() for name, parameter in named}
+
+
 def differing(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> list[str]:
     """Return the names whose values are not equal bit for bit."""
     names = sorted(first.keys() | second.keys())
     return [n for n in names if n not in first or n not in second or not torch.equal(first[n], second[n])]
 
 
-def accepted(subject: Subject, env: MakeEnv, folder: Path) -> ConfigError | None:
+def accepted(subject: Subject, env: AnyEnv, folder: Path) -> ConfigError | None:
     """Return how an algorithm refuses an environment before the first step; None if it accepts it."""
     try:
         with started(subject, env, folder):

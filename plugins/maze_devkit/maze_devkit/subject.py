@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
@@ -22,13 +22,16 @@ from maze_core.plugins.members import Member
 from maze_devkit.bench import Bench
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.process import restored
+from maze_devkit.whose import told
 
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.envs.several.agents import MultiAgentEnv
     from maze_core.plugins.config.base import PluginConfig
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+AnyEnv = Callable[[], "gymnasium.Env[Any, Any] | MultiAgentEnv"]
 TRIALS = "maze.conformance"
 """The entry-point group of functions that return a plugin's `Trial`, each named `KIND.NAME`."""
 _KIT = "maze-devkit"
@@ -50,10 +53,12 @@ class Trial:
     """The plugin's own parameters by name: required ones, and sizes for a short run."""
     run: Mapping[str, Any] = field(default_factory=dict)
     """Other values of a run's configuration, by path, such as `{"model.name": "cnn"}`."""
-    env: MakeEnv | None = None
-    """Builds an environment that the plugin supports; None: the kit chooses."""
+    env: AnyEnv | None = None
+    """Builds an environment that the plugin supports, of one agent or of several; None: the kit chooses."""
     plugin: Any = None
     """Replaces the class, for a plugin built around a Python object."""
+    seconds: float | None = None
+    """Most seconds that a check may take; None: the kit's."""
     waived: Mapping[str, str] = field(default_factory=dict)
     """Checks that the plugin does not claim to pass, each with a reason that reports show."""
     shared: Share | None = None
@@ -106,23 +111,31 @@ class Subject:
             plugin = discovery.import_claim(self.claim)
         except MazeError as error:
             raise NotApplicable("the plugin cannot be imported, see the check `loads`") from error
-        if discovery.misfit(self.kind, plugin):
+        if self.misfit(plugin):
             raise NotApplicable("it is no plugin class, see the check `loads`")
         found: type[Any] = plugin
         return found
 
-    def trial(self, env: MakeEnv) -> Trial:
-        """Return the plugin's trial settings for an environment."""
-        if hasattr(self.plugin, "conformance"):
-            raise Failed(
-                f"{self.plugin.__name__}.conformance is no longer called: make it a function, and declare it in the "
-                f"entry-point group {TRIALS} as {self.kind}.{self.name}"
+    def misfit(self, plugin: Any) -> str:
+        """Return why an imported object is not a plugin of the kind, or is one for an earlier version; else empty."""
+        if reason := discovery.misfit(self.kind, plugin):
+            return reason
+        if hasattr(plugin, "conformance"):
+            return (
+                f"{plugin.__name__}.conformance is no longer called: make it a function that returns a "
+                f"`maze_devkit.Trial`, and declare it in the entry-point group {TRIALS} as {self.kind}.{self.name}"
             )
+        return ""
+
+    def trial(self, env: AnyEnv) -> Trial:
+        """Return the plugin's trial settings for an environment."""
         claims = [each for each in discovery.entries(TRIALS, f"{self.kind}.{self.name}") if self._may_say(each)]
         if not claims:
             return Trial()
         self.folder.mkdir(parents=True, exist_ok=True)
-        trial = discovery.import_claim(claims[0])(Case(self.plugin, env, Path(tempfile.mkdtemp(dir=self.folder))))
+        trial = discovery.import_claim(claims[0])(
+            Case(self.plugin, cast("MakeEnv", env), Path(tempfile.mkdtemp(dir=self.folder)))
+        )
         if not isinstance(trial, Trial):
             raise Failed(f"{claims[0].entry_point.value} returned {type(trial).__name__}, not a Trial")
         return trial
@@ -135,7 +148,17 @@ class Subject:
     @property
     def walk(self) -> Trial:
         """The plugin's trial settings when the environment does not matter."""
-        return self.bench.once(self, _trial)
+        try:
+            return self.bench.once(self, trial_of)
+        except NotApplicable:
+            raise
+        except Exception as error:
+            raise NotApplicable("there is no trial, see the check `builds`") from error
+
+    @property
+    def own_trial(self) -> Trial:
+        """The plugin's trial settings; an error of the function that returns them is raised as it is."""
+        return self.bench.once(self, trial_of)
 
     @property
     def model(self) -> type[PluginConfig]:
@@ -171,17 +194,47 @@ class Subject:
             problem = discovery.describe(error)
             raise NotApplicable(f"the plugin cannot be built, see the check `builds` ({problem})") from error
 
-    def load(self, env: MakeEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
-        """Return a loader with this plugin, an environment as the source `factory`, and `more` classes."""
-        from maze_core.envs.sources.factory import FactorySource
+    @property
+    def single_env(self) -> MakeEnv | None:
+        """The environment of one agent that the plugin's trial names, if it does.
 
+        Raises:
+            Failed: several agents act in it.
+        """
+        from maze_core.envs.several.agents import MultiAgentEnv
+        from maze_devkit.several import kind_of
+
+        make = self.walk.env
+        if make is not None and issubclass(kind_of(make), MultiAgentEnv):
+            raise Failed(f"its trial names an environment of several agents, where a {self.kind} acts in that of one")
+        return cast("MakeEnv | None", make)
+
+    def load(self, env: AnyEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
+        """Return a loader with this plugin, an environment as the source `factory`, and `more` classes."""
         classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
         if env is not None:
-            classes["env", "factory"] = FactorySource.of(env)
+            classes["env", "factory"] = self._source(env)
         return discovery.overlay({**classes, **(more or {})}, self.bench.once(self, _installed))
 
+    def _source(self, env: AnyEnv) -> Any:
+        """Return the source `factory` of environments; of several agents or actors, where the plugin needs them."""
+        from maze_core.envs.several.agents import MultiAgentEnv
+        from maze_core.envs.several.turns import TurnEnv
+        from maze_core.envs.sources.factory import FactorySource
+        from maze_devkit.several import AgentsSource, Seats, Shifts, kind_of
 
-def _trial(subject: Subject) -> Trial:
+        kind, make = kind_of(env, look=env is self.walk.env), cast(Any, env)
+        if issubclass(kind, MultiAgentEnv):
+            return AgentsSource.of(make)
+        if getattr(self.plugin, "needs_actors", False) and not issubclass(kind, TurnEnv):
+            make = functools.partial(Shifts, make)
+        if getattr(self.plugin, "needs_agents", False):
+            return AgentsSource.of(functools.partial(Seats, make))
+        return FactorySource.of(make)
+
+
+def trial_of(subject: Subject) -> Trial:
+    """Call the function that returns the plugin's trial."""
     from maze_devkit.probes import Walk
 
     with restored():
@@ -211,6 +264,11 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     if wanted and not set(wanted) & set(own):
         return f"it does not implement {' or '.join(wanted)}, which every {subject.kind} has"
     return "" if own or wanted else "it implements no hook, so it would never be called"
+
+
+def blamed(subject: Subject, error: BaseException) -> str:
+    """Return an error with the place in the plugin that it comes from."""
+    return told(error, subject.claim.entry_point.module, subject.plugin)
 
 
 def refusal(error: ConfigError) -> str:

@@ -61,8 +61,8 @@ def _around(subject: Subject, make: MakeEnv, index: int = 0) -> Env:
 
 def _base(subject: Subject) -> MakeEnv:
     """Return the environment that the plugin names, or the first of the kit's that it accepts."""
-    if subject.walk.env is not None:
-        return subject.walk.env
+    if (named := subject.single_env) is not None:
+        return named
     for make in _CANDIDATES:
         try:
             _around(subject, make).close()

@@ -204,7 +204,7 @@ def further_modules(run: Run, policy: nn.Module) -> dict[str, nn.Module]:
     """Build and return the networks besides the policy in a further learner, as the driver does before it collects."""
     with isolated_rng(integer_seed(run.seed, Purpose.GLOBAL, _LEARNER)):
         run.algorithm.setup_loss(run)
-        built = run.hooks.build_modules(run)
+        built, _ = run.hooks.build_modules(run)  # those beside the algorithm learn in the driver
     plugins = {name: module.to(run.device) for name, (module, _) in built.items()}
     return {**run.algorithm.modules(), **plugins}
 

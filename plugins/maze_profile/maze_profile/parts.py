@@ -59,6 +59,8 @@ def measured(run: Run, watch: Stopwatch) -> Iterator[None]:
             replace(owner, name, part)
         replace(run.hooks, "compute_loss", "loss")
         replace(run.learner, "step", "optimizer")
+        replace(run.learner, "take", "optimizer")
+        replace(run.side_learners, "learn", "optimizer")
         replace(run.learner, "check", "optimizer")
         replace(run.algorithm, "warm_up", "batches")
         replace(run, "store", "checkpoints")

@@ -9,7 +9,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.subject import Subject
 
-from maze_sweep.searchers.base import Search
+from maze_sweep.searchers.base import Search, Wait
 from maze_sweep.searchers.space import Choices, Point, Range
 
 if TYPE_CHECKING:
@@ -45,8 +45,24 @@ def _points(subject: Subject, part: str, folder: str) -> list[Point] | None:
     points = []
     with closing(searcher):
         for number in range(trials):
-            points.append(searcher.ask(number))
-            searcher.tell(number, points[-1], float(number))
+            point = searcher.ask(number)
+            if isinstance(point, Wait):
+                raise Failed(f"it waits at trial {number}, although it was told the value of every trial before")
+            points.append(point)
+            searcher.tell(number, point, float(number))
+    return points
+
+
+def _asked(searcher: Searcher, count: int) -> list[Point]:
+    """Return the points of the first trials, up to the one that it waits for."""
+    points: list[Point] = []
+    for number in range(count):
+        point = searcher.ask(number)
+        if isinstance(point, Wait):
+            break
+        points.append(point)
+    if not points:
+        raise Failed("it waits at trial 0, before which there is no value to be told")
     return points
 
 
@@ -82,7 +98,7 @@ def _again(subject: Subject) -> None:
             continue
         searcher, search, trials = found
         with closing(searcher):
-            asked = [searcher.ask(number) for number in range(min(3, trials))]
+            asked = _asked(searcher, min(3, trials))
             searcher.tell(0, asked[0], 1.0)
         other = subject.build()
         other.setup(search)
@@ -105,7 +121,7 @@ CHECKS = (
         "proposes",
         "Each point has a value for every path of the space, and each value is in its list or range.",
         "A trial with a value outside of the space is refused, or worse, reported.",
-        "Draw from `search.space`; round where a Range is `whole`.",
+        "Draw from `search.space`; round where a Range is `whole`. Return `Wait()` only while a trial is under way.",
         _proposes,
     ),
     Check(

@@ -16,10 +16,11 @@ from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.config.run import RunConfig
 from maze_core.run.saved.run_dir import lock, new_folder
+from maze_sweep.guard import GivenUp, GuardedSearcher
 from maze_sweep.metric import MetricWatch, unrecorded
 from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepJob, SweepPool
-from maze_sweep.searchers.base import Search, Searcher
+from maze_sweep.searchers.base import Search, Searcher, Wait
 from maze_sweep.trials import (
     LOGS,
     RUNS,
@@ -62,12 +63,15 @@ class Sweep:
         self._watched = MetricWatch(plan.metric, plan.space)
         self._before: SweepPlan | None = None
         self.trials: list[Trial] = []
+        self._values_told = 0
         if self._folder is not None and (before := read_plan(self._folder)):
             self._before = make_plan(before, self._load)
             check_continues(plan, self._before, self._folder)
             self.trials = read_trials(self._folder, plan)
         self.searcher: Searcher = self._load("searcher", plan.searcher.name)(plan.searcher)
+        self._guarded = GuardedSearcher(self.searcher, plan.searcher.name)
         self._prunes = type(self.searcher).prune is not Searcher.prune
+        self.total_trials = len(self.trials)
 
     @property
     def folder(self) -> Path:
@@ -86,11 +90,10 @@ class Sweep:
         check_runs(self.plan, probes(self.plan.space), self._load)
         if self.searcher.foresees:
             self._setup_searcher(Path())
-            check_runs(self.plan, map(self.searcher.ask, range(self.total_trials)), self._load)
+            check_runs(self.plan, map(self._guarded.foreseen, range(self.total_trials)), self._load)
 
     def look(self) -> None:
         """Take the states of all runs from the folder, to rank them; nothing is run or written."""
-        self.total_trials = len(self.trials)
         for run in self.runs:
             record = run.record()
             if record is not None and run.state != "pruned":
@@ -129,10 +132,19 @@ class Sweep:
             if not existed:
                 shutil.rmtree(self.folder)
             raise
+        except GivenUp:
+            self._refuse_to_wait("it was setting up")
         write_plan(self.folder, self.plan)
         for trial in self.trials:
             self._configure(trial)
-            self._tell(trial)
+            if not self._ends:
+                self._tell(trial)
+
+    def _refuse_to_wait(self, what: str) -> None:
+        """Note that the searcher was given up; the sweep is ending."""
+        self.interrupted_by = (
+            f"{self.interrupted_by}, while the searcher {self.plan.searcher.name} did not answer: {what}"
+        )
 
     def _check_earlier_runs(self) -> None:
         for run in self.runs:
@@ -162,7 +174,7 @@ class Sweep:
     def _setup_searcher(self, folder: Path) -> None:
         plan = self.plan
         search = Search(plan.space, plan.seeds[0], plan.trials, not plan.minimize, folder)
-        self.total_trials = self.searcher.setup(search)
+        self.total_trials = self._guarded.setup(search)
 
     @property
     def runs(self) -> list[SweepRun]:
@@ -189,7 +201,13 @@ class Sweep:
         while True:
             while len(running) < pool.size and not self._ends:
                 found = next(waiting, None)
-                if found is None:
+                if isinstance(found, Wait) and not running and not self._ends:
+                    raise ConfigError(
+                        f"the searcher {self.plan.searcher.name} waits for a value, and no trial is under way",
+                        "searcher",
+                        "It has been told all that there are. Its `ask` must return a point then.",
+                    )
+                if found is None or isinstance(found, Wait):
                     break
                 running[found[1].name] = found
                 self._start(*found, pool)
@@ -214,6 +232,7 @@ class Sweep:
     def interrupt(self, cause: str) -> None:
         """Ask the sweep to end: no more runs start, and running ones are asked to save themselves."""
         self.interrupted_by = cause
+        self._guarded.give_up()
 
     def close(self) -> None:
         """Release the folder; safe to call twice."""
@@ -221,24 +240,37 @@ class Sweep:
         if self._lock is not None:
             self._lock.close()
 
-    def _waiting(self) -> Iterator[tuple[Trial, SweepRun]]:
-        """Yield the runs to start, in order; points are requested only when needed."""
-        number = 0
+    def _waiting(self) -> Iterator[tuple[Trial, SweepRun] | Wait]:
+        """Yield the runs to start, in order; points are requested only when needed. `Wait` where there is none yet."""
+        number, told = 0, -1
         while number < self.total_trials:
-            if number == len(self.trials):
-                self._ask(number)
+            if number == len(self.trials) and told == self._values_told:
+                yield Wait()  # nothing is new: it is not asked again
+                continue
+            if number == len(self.trials) and not self._ask(number):
+                told = self._values_told
+                continue
             trial = self.trials[number]
             for run in trial.runs:
                 if run.state == "waiting":
                     yield trial, run
             number += 1
 
-    def _ask(self, number: int) -> None:
-        trial = new_trial(self.folder, number, self.searcher.ask(number), self.plan)
+    def _ask(self, number: int) -> bool:
+        """Ask for a point; return False if the searcher waits, or was given up."""
+        try:
+            point = self._guarded.ask(number)
+        except GivenUp:
+            self._refuse_to_wait(f"it was choosing the point of trial {number}")
+            return False
+        if isinstance(point, Wait):
+            return False
+        trial = new_trial(self.folder, number, point, self.plan)
         self.trials.append(trial)
         write_trials(self.folder, self.trials)
         self._configure(trial)
         self._tell(trial)
+        return True
 
     def _configure(self, trial: Trial) -> None:
         """Assemble the configuration; a point that is not valid fails only its own runs."""
@@ -280,11 +312,18 @@ class Sweep:
             value = epoch.get(self.plan.metric)
             if not self._prunes or trial.pruned or run is not trial.runs[0] or not isinstance(value, int | float):
                 continue
-            if self.searcher.prune(trial.number, epoch["epoch"], value):
+            if self._is_pruned(trial, epoch["epoch"], value):
                 mark_pruned(trial)
                 write_trials(self.folder, self.trials)
         if trial.pruned:
             pool.interrupt(run.name)
+
+    def _is_pruned(self, trial: Trial, epoch: int, value: float) -> bool:
+        try:
+            return self._guarded.prune(trial.number, epoch, value)
+        except GivenUp:
+            self._refuse_to_wait(f"it was judging trial {trial.number}")
+            return False
 
     def _watch_metric(self, run: SweepRun, lines: list[dict[str, Any]]) -> None:
         """End the sweep if the metric turns out to be one that no run will record."""
@@ -301,7 +340,11 @@ class Sweep:
             return
         found = trial.spread(self.plan) if trial.complete(self.plan) else None
         trial.told = True
-        self.searcher.tell(trial.number, trial.point, None if found is None else found.mean)
+        self._values_told += 1
+        try:
+            self._guarded.tell(trial.number, trial.point, None if found is None else found.mean)
+        except GivenUp:
+            self._refuse_to_wait(f"it was taking the value of trial {trial.number}")
 
 
 def _with_seed(config: RunConfig, seed: int) -> dict[str, object]:

@@ -27,6 +27,11 @@ class Search:
     """The sweep's folder, for the searcher's own files; for a searcher that `foresees` it does not exist yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The answer to `ask` of a searcher that needs a value first: it is asked again when one was told."""
+
+
 class Searcher(ABC):
     """A searcher plugin: returns the point of each trial, by number, and is told the trial's value.
 
@@ -50,8 +55,11 @@ class Searcher(ABC):
         """
 
     @abstractmethod
-    def ask(self, number: int) -> Point:
-        """Return the point of a trial. The same number gives the same point, also after an interruption."""
+    def ask(self, number: int) -> Point | Wait:
+        """Return the point of a trial. The same number gives the same point, also after an interruption.
+
+        `Wait()` if the values of trials that are under way are needed first; it must not block until they are there.
+        """
 
     def tell(self, number: int, point: Point, value: float | None) -> None:  # noqa: B027 — some do not learn
         """Receive the value of a trial, the mean over its seeds; None if any of them has none. May be called twice."""

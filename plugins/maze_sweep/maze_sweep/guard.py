@@ -1,0 +1,138 @@
+"""Calls a searcher: names one that blocks or seeds other people's random numbers, and gives up a call on a signal."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import counted
+from maze_sweep.searchers.base import Search, Searcher, Wait
+from maze_sweep.searchers.space import Point
+
+PATIENCE = 30.0
+"""Seconds after which a call that has not returned is told to the user."""
+R = TypeVar("R")
+
+
+class GivenUp(BaseException):
+    """Raised in a searcher's call when the sweep is to end."""
+
+
+def to_stderr(text: str) -> None:
+    """Write a line for the user."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class GuardedSearcher:
+    """A searcher as the sweep calls it.
+
+    Args:
+        searcher: the plugin.
+        name: its name.
+        warn: is called with lines for the user.
+    """
+
+    def __init__(self, searcher: Searcher, name: str, warn: Callable[[str], object] = to_stderr) -> None:
+        self._inner = searcher
+        self._name, self._warn = name, warn
+        self._calling = False
+        self._seeds = False
+
+    def setup(self, search: Search) -> int:
+        """Start or continue the search and return the number of trials."""
+        return self._call("to set up", lambda: self._inner.setup(search))
+
+    def ask(self, number: int) -> Point | Wait:
+        """Return the point of a trial, or that the searcher waits for a value."""
+        found = self._call(f"for the point of trial {number}", lambda: self._inner.ask(number))
+        if not isinstance(found, dict | Wait):
+            raise ConfigError(
+                f"the searcher {self._name} returned {type(found).__name__} for trial {number}, not a point or Wait()",
+                "searcher",
+            )
+        return found
+
+    def foreseen(self, number: int) -> Point:
+        """Return the point of a trial of a searcher that foresees.
+
+        Raises:
+            ConfigError: it waits for a value, which it says it does not need.
+        """
+        found = self.ask(number)
+        if isinstance(found, Wait):
+            raise ConfigError(
+                f"the searcher {self._name} says that it foresees all points, but waits at trial {number}", "searcher"
+            )
+        return found
+
+    def tell(self, number: int, point: Point, value: float | None) -> None:
+        """Tell the value of a trial."""
+        self._call(f"to take the value of trial {number}", lambda: self._inner.tell(number, point, value))
+
+    def prune(self, number: int, epoch: int, value: float) -> bool:
+        """Return True if the trial is to end early."""
+        return self._call(f"to judge trial {number}", lambda: self._inner.prune(number, epoch, value))
+
+    def give_up(self) -> None:
+        """End the call that is under way, if there is one: for handlers of signals."""
+        if self._calling and threading.current_thread() is threading.main_thread():
+            raise GivenUp
+
+    def _call(self, what: str, function: Callable[[], R]) -> R:
+        before = _random_states()
+        with self._watched(what):
+            try:
+                self._calling = True
+                result = function()
+            except Exception as error:
+                error.add_note(f"in searcher plugin {self._name!r}")
+                raise
+            finally:
+                self._calling = False
+        self._put_back(before)
+        return result
+
+    @contextmanager
+    def _watched(self, what: str) -> Iterator[None]:
+        said = f"the searcher {self._name} has been asked {what} {counted(round(PATIENCE), 'second')} ago"
+        timer = threading.Timer(PATIENCE, self._warn, [f"warning: {said}, and has not answered; Ctrl-C ends the sweep"])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _put_back(self, before: dict[str, Any]) -> None:
+        """Restore global random states that the searcher changed, and say so once."""
+        after = _random_states()
+        changed = [name for name, state in before.items() if state != after[name]]
+        if not changed:
+            return
+        if "Python" in changed:
+            random.setstate(before["Python"])
+        if "numpy" in changed:
+            name, keys, *rest = before["numpy"]
+            import numpy as np
+
+            np.random.set_state((name, np.frombuffer(keys, np.uint32), *rest))
+        if not self._seeds:
+            self._seeds = True
+            self._warn(
+                f"warning: the searcher {self._name} uses the global random numbers of {' and '.join(changed)}, which "
+                "others use, too; they are put back after each call"
+            )
+
+
+def _random_states() -> dict[str, Any]:
+    """Return the global states of Python's random numbers, and of numpy's if it is imported."""
+    states: dict[str, Any] = {"Python": random.getstate()}
+    if numpy := sys.modules.get("numpy"):
+        name, keys, *rest = numpy.random.get_state()
+        states["numpy"] = (name, keys.tobytes(), *rest)
+    return states
