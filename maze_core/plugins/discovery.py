@@ -31,6 +31,7 @@ KINDS: Mapping[str, str] = {
     "env": "maze.envs",
     "wrapper": "maze.wrappers",
     "model": "maze.models",
+    "memory": "maze.memories",
     "runner": "maze.runners",
     "callback": "maze.callbacks",
     "policy": "maze.policies",
@@ -45,6 +46,7 @@ that says what to use instead."""
 
 _BASES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "algorithm": ("maze_core.learn.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
+    "memory": ("maze_core.models.memory", "Memory", ("initial_state", "step", "after", "unroll")),
     "runner": ("maze_core.collect.pools.runner", "Runner", ("vector_env", "workers")),
     "policy": ("maze_core.collect.policies.base", "ActingPolicy", ("setup", "act")),
 }

@@ -22,7 +22,7 @@ LEARNING = ("custom_critic", "self_play")
 """The callbacks that take part in learning."""
 ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
-NO_HOOKS = ("command", "policy", "runner", "searcher")
+NO_HOOKS = ("command", "memory", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     "algorithm appo": ("host_synchronisation",),

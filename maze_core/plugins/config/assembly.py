@@ -352,9 +352,13 @@ def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[
         return None
     try:
         model: type[PluginConfig] = load(kind, name).Config
-        return model.model_validate(raw)
     except ConfigError as error:
         errors.append(ConfigError(error.message, f"{where}.name", error.hint))
+        return None
+    try:
+        return model.model_validate(raw)
+    except ConfigError as error:  # about a plugin that a parameter names
+        errors.append(error)
     except ValidationError as error:
         errors += explain(error, model, where, raw)
     return None

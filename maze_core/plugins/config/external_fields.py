@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins.config.here import is_address_here, is_argument_here, is_folder_here, texts
-from maze_core.plugins.config.raw import PARTS, Raw, assign
+from maze_core.plugins.config.raw import NAMED, PARTS, Raw, assign
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -311,6 +311,7 @@ def _marked_parts(raw: Raw, load: Loader) -> Iterator[_Part]:
 def _parts(raw: Raw) -> Iterator[tuple[str, Place, dict[str, Any]]]:
     wrappers, callbacks = raw.get("wrappers"), raw.get("callbacks")
     found: list[tuple[str, Place, Any]] = [(part, (part,), raw.get(part)) for part in PARTS]
+    found += [(place[-1], place, _at(raw, place)) for place in NAMED]
     if isinstance(wrappers, list):
         found += [("wrapper", ("wrappers", str(index)), each) for index, each in enumerate(wrappers)]
     if isinstance(callbacks, dict):

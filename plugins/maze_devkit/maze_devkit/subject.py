@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+FEATURES = 5
+"""The width of features that memories are tried with."""
 TRIALS = "maze.conformance"
 """The entry-point group of functions that return a plugin's `Trial`, each named `KIND.NAME`."""
 _KIT = "maze-devkit"
@@ -166,10 +168,15 @@ class Subject:
         """Build the plugin without checking its hooks."""
         config = self.config
         try:
-            return (self.walk.plugin or self.plugin)(config)
+            return self.made(config)
         except Exception as error:
             problem = discovery.describe(error)
             raise NotApplicable(f"the plugin cannot be built, see the check `builds` ({problem})") from error
+
+    def made(self, config: PluginConfig) -> Any:
+        """Return the plugin's object; a memory is built for features of a width."""
+        first = (FEATURES,) if self.kind == "memory" else ()
+        return (self.walk.plugin or self.plugin)(*first, config)
 
     def load(self, env: MakeEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
         """Return a loader with this plugin, an environment as the source `factory`, and `more` classes."""

@@ -37,6 +37,10 @@ STARTERS: Mapping[str, Starter] = {
         "Model", "Policy and critic with residual layers, for observations without images",
         "maze train ppo --env CartPole-v1 --model $name",
     ),
+    "memory": Starter(
+        "Memory", "Running averages of learned features, with learned decays",
+        "maze train ppo --env CartPole-v1 --set model.memory=$name",
+    ),
     "runner": Starter(
         "Runner", "Environments in this process, two per core",
         "maze train ppo --env CartPole-v1 --runner $name",
