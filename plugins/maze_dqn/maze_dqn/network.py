@@ -141,7 +141,7 @@ class ValueNetwork(Policy):
 
     def _atoms(self, features: Tensor) -> Tensor:
         atoms: Tensor = self.heads["choices"](features)
-        atoms = atoms.reshape(len(atoms), -1, self.returns.atoms)
+        atoms = atoms.unflatten(-1, (-1, self.returns.atoms))  # the length of the rows stays open for exports
         if len(self.centre):
             atoms = self.centre @ atoms + self.heads["observation"](features).unsqueeze(1)
         return atoms
