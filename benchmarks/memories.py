@@ -10,9 +10,12 @@ has the median of each memory, and the median over the rounds of how much faster
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import torch
@@ -36,19 +39,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"| threads | sequences | size | {' | '.join(f'{name}, ms' for name in names)} | {names[0]} is faster by |")
     print("|---" * (4 + len(names)) + "|")
     for threads in options.threads:
-        torch.set_num_threads(threads)
-        for count in options.sequences:
-            for size in options.sizes:
-                times = measured(names, options.length, count, size, options.rounds)
-                medians = [statistics.median(each) * 1e3 for each in times]
-                faster = statistics.median(last / first for first, last in zip(times[0], times[-1], strict=True))
-                cells = [str(threads), str(count), str(size), *(f"{each:.1f}" for each in medians), f"{faster:.1f}"]
-                print(f"| {' | '.join(cells)} |", flush=True)
+        # Numpy's library reads the number when it is loaded: each number has a process of its own.
+        os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            for count in options.sequences:
+                for size in options.sizes:
+                    times = pool.submit(measured, names, options.length, count, size, options.rounds).result()
+                    medians = [statistics.median(each) * 1e3 for each in times]
+                    faster = statistics.median(last / first for first, last in zip(times[0], times[-1], strict=True))
+                    cells = [str(threads), str(count), str(size), *(f"{each:.1f}" for each in medians)]
+                    print(f"| {' | '.join([*cells, f'{faster:.1f}'])} |", flush=True)
 
 
 def measured(names: Sequence[str], length: int, count: int, size: int, rounds: int) -> list[list[float]]:
     """Return the seconds of each memory in each round."""
     torch.manual_seed(0)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     memories = [build_memory(name, size, {"size": size}) for name in names]
     rows = torch.randn(count * length, size, requires_grad=True)
     sequences = Sequences(np.full(count, length), {})

@@ -210,6 +210,7 @@ def authors() -> Sections:
     from maze_core.collect.rollouts.collector import RolloutCollector
     from maze_core.collect.stepper import Sink, Stepper
     from maze_core.data.rollout import Rollout
+    from maze_core.data.sequences import Sequences
     from maze_core.envs.vector import StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
@@ -218,6 +219,7 @@ def authors() -> Sections:
     from maze_core.models.distributions.base import Distribution
     from maze_core.models.inputs import FlatInput
     from maze_core.models.joint_actions import JointActions
+    from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.run.progress import RunProgress
@@ -226,6 +228,7 @@ def authors() -> Sections:
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
         *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
+        *(Memory, Sequences),
         *(Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),

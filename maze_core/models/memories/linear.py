@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
 
 _LONGEST = 64
-"""Steps that the slowest unit remembers at first; the gates learn others."""
+"""Steps that the slowest unit remembers at first; the fastest one shows the present. The gates learn others."""
 
 
 class LinearConfig(PluginConfig):
@@ -45,12 +45,12 @@ class LinearMemory(Memory):
         widths = [in_features, *[config.size] * (config.layers - 1)]
         self._gates = [Dense(width, 2 * config.size) for width in widths]
         self.gates = nn.ModuleList(self._gates)
-        self.out_features = config.size
+        self.out_features, longest = config.size, math.log(_LONGEST)
         for gates in self._gates:
             for part in gates.weight.data.chunk(2):
                 nn.init.orthogonal_(part)
             nn.init.zeros_(gates.bias)
-            gates.bias.data[: config.size] = torch.linspace(0, math.log(_LONGEST), config.size)
+            gates.bias.data[: config.size] = torch.linspace(-longest, longest, config.size)
 
     @property
     def picture_lines(self) -> list[str]:
