@@ -244,6 +244,7 @@ def authors() -> Sections:
     )
     from maze_core.models.inputs import FlatInput
     from maze_core.models.joint_actions import JointActions
+    from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.run.episodes.statistics import EpochStatistics
@@ -253,6 +254,7 @@ def authors() -> Sections:
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
         *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, OwnStep, Sequences, PolicyParameters),
+        *(Memory,),
         *(SideLearner, Policy, TreeDistribution, Distribution, Family, FamilyHead, HeadOptions),
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),

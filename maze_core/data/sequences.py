@@ -59,6 +59,22 @@ class Sequences:
         inverse[self.order] = torch.arange(len(self.order), device=self.order.device)
         return leaf[inverse]
 
+    def padded(self, leaf: Tensor) -> Tensor:
+        """Return a leaf [B, …] that lies sequence by sequence by time: [L, S, …], zeros after a sequence's end."""
+        longest, count = int(self.lengths.max(initial=0)), len(self)
+        padded = leaf.new_zeros(longest * count, *leaf.shape[1:]).index_copy(0, self._places(leaf.device), leaf)
+        return padded.reshape(longest, count, *leaf.shape[1:])
+
+    def unpadded(self, leaf: Tensor) -> Tensor:
+        """Return a leaf [L, S, …] sequence by sequence, [B, …]: undoes `padded`."""
+        return leaf.flatten(0, 1).index_select(0, self._places(leaf.device))
+
+    def _places(self, device: torch.device) -> Tensor:
+        """Return where each row lies among the L * S rows of `padded`, [B]."""
+        numbers = np.repeat(np.arange(len(self)), self.lengths)
+        times = np.arange(len(numbers)) - self.starts[numbers]
+        return torch.from_numpy(times * len(self) + numbers).to(device)
+
     def packed(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the layout of torch's recurrent networks, which step all sequences at once.
 

@@ -11,14 +11,8 @@ from maze_core.envs.several.actors import is_for_critics
 from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.distributions.chosen import DistributionName, HeadOptions, chosen_family
 from maze_core.models.inputs import critic_spaces
-from maze_core.models.memory import (
-    Memory,
-    MemoryKind,
-    MemoryLayers,
-    MemorySize,
-    MemoryWindow,
-    build_memory,
-)
+from maze_core.models.memories.choice import SHARED, MemoryChoice, build_memory
+from maze_core.models.memories.sizes import MemoryLayers, MemorySize, MemoryWindow
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 from maze_core.models.several.groups import GroupsConfig
@@ -29,6 +23,8 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
     from torch import nn
+
+    from maze_core.models.memory import Memory
 
 
 class ModelConfig(PluginConfig):
@@ -62,15 +58,15 @@ class ModelConfig(PluginConfig):
     delta_critic: bool = False
     """In the later turns of a decision, estimate what they add to the value of the turn before, instead of the whole
     value."""
-    memory: MemoryKind = "none"
-    """What the policy remembers of an episode: nothing, the state of a `gru` or `lstm`, or the last rows in a `window`
-    that a transformer looks at. A separate critic has a memory of its own."""
+    memory: MemoryChoice = "none"
+    """What the policy remembers of an episode: `none`, or the name of a memory plugin, such as `gru`, or a mapping with
+    its name and settings. A separate critic has a memory of its own."""
     memory_size: MemorySize = 64
-    """Units of the memory."""
+    """The setting `size` of the memory: its units."""
     memory_layers: MemoryLayers = 1
-    """Layers of the memory."""
+    """The setting `layers` of the memory."""
     memory_window: MemoryWindow = 16
-    """Rows that the memory `window` looks at, the current one included."""
+    """The setting `window` of the memory: rows that it looks at, the current one included."""
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters for one kind of actor, where several actors act: by default the same."""
@@ -88,7 +84,7 @@ class ModelConfig(PluginConfig):
 
     def make_memory(self, features: int) -> Memory | None:
         """Return a memory for features of a width, or None."""
-        return build_memory(self.memory, features, self.memory_size, self.memory_layers, self.memory_window)
+        return build_memory(self.memory, features, {key: getattr(self, f"memory_{key}") for key in SHARED})
 
 
 def assemble_policy(

@@ -109,7 +109,7 @@ class JointActions(nn.Module):
         """Return True for each choice that the masks of observations allow, [B, C]; None where there are no masks."""
         if not self.masks:
             return None
-        rows = len(next(iter(obs.values())))
+        rows = next(iter(obs.values())).shape[0]  # `len` would fix it in exports
         parts = []
         for key, sizes in self.choices.items():
             if key not in self.masks:

@@ -32,6 +32,7 @@ KINDS: Mapping[str, str] = {
     "wrapper": "maze.wrappers",
     "model": "maze.models",
     "distribution": "maze.distributions",
+    "memory": "maze.memories",
     "runner": "maze.runners",
     "callback": "maze.callbacks",
     "policy": "maze.policies",
@@ -46,6 +47,7 @@ that says what to use instead."""
 
 _BASES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "algorithm": ("maze_core.learn.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
+    "memory": ("maze_core.models.memory", "Memory", ("initial_state", "step", "after", "unroll")),
     "runner": ("maze_core.collect.pools.runner", "Runner", ("vector_env", "workers")),
     "policy": ("maze_core.collect.policies.base", "ActingPolicy", ("setup", "act")),
     "distribution": ("maze_core.models.distributions.family", "Family", ("gives", "spaces", "head")),

@@ -54,7 +54,7 @@ def fields(algorithm: str) -> list[Field]:
     for declared in discovery.declarations():
         if declared.distribution in NOT_BUNDLED or declared.name not in kinds.get(declared.kind, (declared.name,)):
             continue
-        if declared.kind in ("policy", "searcher", "command"):
+        if declared.kind in ("memory", "policy", "searcher", "command"):
             continue
         model: Any = discovery.load(declared.kind, declared.name).Config
         for name, schema in _properties(model):

@@ -68,7 +68,7 @@ def _distribution(world: World) -> None:
     folder = world.folder / "theirs-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    groups = ("algorithms", "envs", "wrappers", "models", "runners", "callbacks", "policies", "searchers", "commands")
+    groups = [name.removeprefix("maze.") for name in discovery.KINDS.values()]
     lines = [f"[maze.{group}]\nother = theirs_evil:Plugin" for group in groups]
     (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
     (world.folder / "theirs_evil.py").write_text(EVIL.format(path=str(world.outside / "executed")))

@@ -106,7 +106,9 @@ VALUES = ["-1", "1e300", "-.inf", ".nan", "9" * 30, "null", "[]", "{}", "[[1]]",
 VALUES += ["'" + "x" * 3000 + "'", "'\\e[31m'", '"\\e[31m\\n\\u202e"', "'../../x'", "'\u0660'", "1_000", "''"]
 
 
-@pytest.mark.parametrize("kind", ["algorithm", "model", "runner", "wrapper", "callback", "searcher", "policy"])
+@pytest.mark.parametrize(
+    "kind", ["algorithm", "model", "memory", "runner", "wrapper", "callback", "searcher", "policy"]
+)
 def test_every_field_of_every_plugin_takes_any_value_well(kind):
     """Either the configuration is valid, or short lines say what is not."""
     for name in discovery.names(kind):
@@ -118,7 +120,8 @@ def test_every_field_of_every_plugin_takes_any_value_well(kind):
                 part_config(kind, given, [setting])
             except ConfigError as error:
                 lines = str(error).splitlines()
-                assert all(line.startswith(kind) for line in lines), (setting[:100], lines)
+                hints = ("Installed: ", "Did you mean ")  # of a plugin that a parameter names
+                assert all(line.startswith((kind, *hints)) for line in lines), (setting[:100], lines)
                 assert max(map(len, lines)) < 300, setting[:100]
 
 

@@ -136,7 +136,7 @@ def test_a_foreign_head_acts_by_torch_and_a_bundled_one_by_numpy(quick):
             {"name": "mixture", "part": 2},
             "model.distribution.part: unknown key; known: ",
         ),
-        ("Pendulum-v1", {"components": 2}, "model.distribution: must be the name of an installed distribution"),
+        ("Pendulum-v1", {"components": 2}, "model.distribution.name: must be the name of an installed distribution"),
     ],
 )
 def test_what_does_not_fit_is_refused(quick, env, part, problem):

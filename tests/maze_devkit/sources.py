@@ -170,6 +170,39 @@ class Tested(Plugin):
         return policy
 '''
 
+MEMORY = '''
+"""A memory."""
+
+from maze_core import PluginConfig
+from maze_core.models.memory import Memory
+from torch import nn
+
+
+class Config(PluginConfig):
+    """Its parameters."""
+
+    size: int = 4
+    """Averages."""
+
+
+class Tested(Memory):
+    """Average what was seen."""
+
+    Config = Config
+
+    def __init__(self, in_features, config):
+        super().__init__()
+        self.out_features = config.size
+        self.input = nn.Linear(in_features, config.size)
+
+    def initial_state(self, rows):
+        return {"average": self.input.bias.new_zeros(rows, self.out_features)}
+
+    def step(self, features, state):
+        average = 0.5 * state["average"] + self.input(features)
+        return average.tanh(), {"average": average}
+'''
+
 RUNNER = '''
 """A runner."""
 
@@ -307,6 +340,7 @@ SOUND = {
     "env": ENV,
     "algorithm": ALGORITHM,
     "model": MODEL,
+    "memory": MEMORY,
     "runner": RUNNER,
     "callback": CALLBACK,
     "policy": POLICY,

@@ -22,7 +22,7 @@ LEARNING = ("custom_critic", "self_play")
 """The callbacks that take part in learning."""
 ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
-NO_HOOKS = ("command", "distribution", "policy", "runner", "searcher")
+NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     **{f"distribution {name}": ("masks",) for name in ("beta", "gaussian", "squashed_gaussian")},

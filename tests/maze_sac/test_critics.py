@@ -17,7 +17,7 @@ from maze_core.models.assembly import ModelConfig
 from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.custom import wrap_module
 from maze_core.models.inputs import FlatInput
-from maze_core.models.memory import RecurrentMemory
+from maze_core.models.memories.recurrent import GruMemory, RecurrentConfig
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateConfig, TemplateModel
 
@@ -176,7 +176,7 @@ def test_critics_see_the_leaves_that_are_theirs_alone_whatever_the_encoder(name,
     model, config = {"mlp": (MlpModel, MlpConfig), "template": (TemplateModel, TemplateConfig)}[name]
     settings = config(name=name, critic="none")
     policy = model(settings).build_policy(seen, spaces.Discrete(4), settings)
-    make = (lambda features: RecurrentMemory("gru", features, 5, 1)) if memory else None
+    make = (lambda features: GruMemory(features, RecurrentConfig(size=5))) if memory else None
     critics = build_critics(policy, 0, 4, (8,), "relu", make_memory=make, share_memory=memory == "shared")
     obs = {"x": torch.randn(6, 3), "critic/position": torch.randn(6, 2), "critic/kind": torch.arange(6) % 3}
     obs["critic/position"].requires_grad_()

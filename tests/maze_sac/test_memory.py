@@ -153,10 +153,10 @@ class OwnPolicy(Policy):
     def __init__(self, observation_space, action_space):
         from maze_core.models.encoders import MlpEncoder
         from maze_core.models.inputs import input_spaces
-        from maze_core.models.memory import RecurrentMemory
+        from maze_core.models.memories.recurrent import GruMemory, RecurrentConfig
 
         encoder = MlpEncoder(input_spaces(observation_space, action_space), (8,), "tanh")
-        make = lambda features: RecurrentMemory("gru", features, 4, 1)  # noqa: E731
+        make = lambda features: GruMemory(features, RecurrentConfig(size=4))  # noqa: E731
         super().__init__(observation_space, action_space, encoder, has_critic=False, make_memory=make)
 
 

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from maze_core.data.sequences import Sequences
-from maze_core.models.memory import RecurrentMemory
+from maze_core.models.memories.recurrent import GruMemory, LstmMemory, RecurrentConfig
+
+MEMORIES = {"gru": GruMemory, "lstm": LstmMemory}
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
@@ -13,7 +15,7 @@ from maze_core.models.memory import RecurrentMemory
 @pytest.mark.parametrize("lengths", [[7, 1, 4], [5], [3, 3], [1, 1]])
 def test_outputs_and_gradients_are_those_of_torch(kind, layers, lengths):
     torch.manual_seed(0)
-    memory = RecurrentMemory(kind, 5, 6, layers)
+    memory = MEMORIES[kind](5, RecurrentConfig(size=6, layers=layers))
     for parameter in memory.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     sequences = Sequences(np.array(lengths), {})
@@ -39,7 +41,7 @@ def test_outputs_and_gradients_are_those_of_torch(kind, layers, lengths):
 
 
 def test_long_sequences_and_large_values_stay_finite():
-    memory = RecurrentMemory("gru", 2, 3, 1)
+    memory = GruMemory(2, RecurrentConfig(size=3))
     features = (torch.randn(3000, 2) * 1e4).requires_grad_()
     out = memory.unroll(features, Sequences(np.array([3000]), {}), memory.initial_state(1))
     out.sum().backward()
@@ -48,7 +50,7 @@ def test_long_sequences_and_large_values_stay_finite():
 
 
 def test_no_sequences_give_no_rows():
-    memory = RecurrentMemory("gru", 2, 3, 1)
+    memory = GruMemory(2, RecurrentConfig(size=3))
     assert memory.unroll(torch.zeros(0, 2), Sequences(np.zeros(0, np.int64), {}), memory.initial_state(0)).shape == (
         0,
         3,

@@ -19,7 +19,7 @@ from maze_core.models.policy import Policy
 
 SPACE = spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": spaces.Discrete(4)})
 ACTIONS = spaces.Dict({"x": spaces.Discrete(3), "y": spaces.Box(-1, 1, (2,))})
-KINDS = [("gru", 1), ("gru", 2), ("lstm", 1), ("lstm", 2), ("window", 1), ("window", 2)]
+KINDS = [("gru", 1), ("gru", 2), ("lstm", 1), ("lstm", 2), ("window", 1), ("window", 2), ("linear", 1), ("linear", 2)]
 STEPS, LANES = 13, 3
 
 

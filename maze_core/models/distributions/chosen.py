@@ -39,8 +39,8 @@ def _shortened(part: Any) -> Any:
     return part["name"] if isinstance(part, dict) and part.keys() == {"name"} else part
 
 
-DistributionName = Annotated[str | dict[str, JsonValue], BeforeValidator(_shortened), Outside.DISTRIBUTION]
-"""The name of a distribution plugin, or a mapping with `name` and its parameters."""
+DistributionName = Annotated[str | dict[str, JsonValue], BeforeValidator(_shortened), Outside.NOTHING]
+"""The name of a distribution plugin, or a mapping with `name` and its parameters, whose own marks count."""
 
 
 class HeadOptions(ConfigModel):
@@ -60,7 +60,7 @@ def chosen_family(options: Any) -> Family:
     """Return the family that `options.distribution` names, an object with the fields of `HeadOptions`.
 
     Raises:
-        ConfigError: there is none of this name, or its parameters are wrong; `where` is below `distribution`.
+        ConfigError: there is none of this name, or its parameters are wrong.
         PluginError: the plugin cannot be used.
     """
     part = options.distribution
@@ -70,13 +70,16 @@ def chosen_family(options: Any) -> Family:
 def _family(given: dict[str, Any], options: Any) -> Family:
     name = given.get("name")
     if not isinstance(name, str) or not name:
-        raise ConfigError("must be the name of an installed distribution, or have it as `name`", "distribution")
-    plugin = discovery.load("distribution", name)
+        raise ConfigError("must be the name of an installed distribution", f"{_WHERE}.name")
+    try:
+        plugin = discovery.load("distribution", name)
+    except ConfigError as error:
+        raise ConfigError(error.message, _WHERE, error.hint) from error
     shared = {field: getattr(options, field) for field in _SHARED if field in plugin.Config.model_fields}
     try:
         config = plugin.Config.model_validate({**shared, **given})
     except ValidationError as error:
-        raise combined(explain(error, plugin.Config, "distribution", given)) from None
+        raise combined(explain(error, plugin.Config, _WHERE, given)) from None
     family: Family = plugin(config)
     return family
 
@@ -87,11 +90,7 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
     Raises:
         ConfigError: no family is for the space, or the chosen one does not take it.
     """
-    try:
-        family = chosen_family(options)
-    except ConfigError as error:
-        error.put_below("model")
-        raise
+    family = chosen_family(options)
     if not isinstance(space, family.spaces):
         default = next((name for kind, name in DEFAULTS.items() if isinstance(space, kind)), None)
         if default is None:

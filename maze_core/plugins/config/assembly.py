@@ -26,7 +26,7 @@ from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
 from maze_core.plugins.config.presets import Preset, choose, package
-from maze_core.plugins.config.raw import PARTS, Raw, assign, merge, parse_assignment
+from maze_core.plugins.config.raw import NAMED, PARTS, Raw, assign, merge, parse_assignment
 from maze_core.plugins.config.record import missing_since
 from maze_core.plugins.config.renamed_keys import moved
 from maze_core.plugins.config.run import RunConfig
@@ -190,7 +190,9 @@ def _saved(raw: Raw, path: Path, load: discovery.Loader, before: Raw) -> RunConf
     try:
         config = resolve(raw, load)
     except ConfigError as error:
-        if "unknown distribution" in error.message and (lost := missing_since(path.parent)):
+        if error.message.startswith(tuple(f"unknown {place[-1]}" for place in NAMED)) and (
+            lost := missing_since(path.parent)
+        ):
             raise ConfigError(
                 error.message, error.where, f"The run was written with {', '.join(lost)}, which is not installed here."
             ) from None
@@ -374,8 +376,7 @@ def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[
         return None
     try:
         return model.model_validate(raw)
-    except ConfigError as error:  # of a plugin that this one names
-        error.put_below(where)
+    except ConfigError as error:  # about a plugin that a parameter names
         errors.append(error)
     except ValidationError as error:
         errors += explain(error, model, where, raw)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins.config.here import is_address_here, is_argument_here, is_folder_here, texts
-from maze_core.plugins.config.raw import PARTS, Raw, assign
+from maze_core.plugins.config.raw import NAMED, PARTS, Raw, assign
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -50,8 +50,6 @@ class Outside(Enum):
     """Values for the code of others. Any text in them may be a path or an address."""
     PLUGIN = "name a policy"
     """A policy plugin, by its name or with its parameters: what these are marked with counts."""
-    DISTRIBUTION = "name a distribution"
-    """A distribution plugin, likewise."""
     NOTHING = "write and connect to nothing"
     """The plugin only reads there, or stays within the run: nothing is asked."""
 
@@ -62,7 +60,7 @@ class Outside(Enum):
     def is_elsewhere(self, value: Any, homes: Iterable[Path]) -> bool:
         """Return True if a value refers to another machine, or to a folder outside all these folders."""
         known = tuple(homes)
-        if self is Outside.NOTHING or self in _NAMED:
+        if self in (Outside.NOTHING, Outside.PLUGIN):
             return False
         tests = {
             Outside.FOLDER: is_folder_here,
@@ -70,10 +68,6 @@ class Outside(Enum):
             Outside.ARGUMENTS: is_argument_here,
         }
         return self is Outside.CONNECTION or not all(tests[self](text, known) for text in texts(value))
-
-
-_NAMED = {Outside.PLUGIN: "policy", Outside.DISTRIBUTION: "distribution"}
-"""The marks of fields that name a plugin, and its kind."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +124,7 @@ class _Part:
         for field, mark in self.marks.items():
             keys = tuple(field.split("."))
             for place, value in _values(_at(self.values, keys), mark.kind is Outside.ARGUMENTS):
-                if mark.kind is not Outside.NOTHING and mark.kind not in _NAMED and mark.reaches(value):
+                if mark.kind not in (Outside.NOTHING, Outside.PLUGIN) and mark.reaches(value):
                     yield Reach((*self.place, *keys, *place), self.place, self.name, mark.kind, value)
 
 
@@ -307,9 +301,9 @@ def _marked_parts(raw: Raw, load: Loader) -> Iterator[_Part]:
             marks = marked_fields(load(kind, name).Config)
         except MazeError:  # reported when the whole configuration is validated
             continue
-        for field, inner_kind in ((field, _NAMED[mark.kind]) for field, mark in marks.items() if mark.kind in _NAMED):
+        for field in (field for field, mark in marks.items() if mark.kind is Outside.PLUGIN):
             inner = _at(part, tuple(field.split(".")))
-            pending += [(inner_kind, (*place, *field.split(".")), inner)] if isinstance(inner, dict) else []
+            pending += [("policy", (*place, *field.split(".")), inner)] if isinstance(inner, dict) else []
         if marks:
             yield _Part(place, name, part, marks)
 
@@ -317,6 +311,7 @@ def _marked_parts(raw: Raw, load: Loader) -> Iterator[_Part]:
 def _parts(raw: Raw) -> Iterator[tuple[str, Place, dict[str, Any]]]:
     wrappers, callbacks = raw.get("wrappers"), raw.get("callbacks")
     found: list[tuple[str, Place, Any]] = [(part, (part,), raw.get(part)) for part in PARTS]
+    found += [(place[-1], place, _at(raw, place)) for place in NAMED]
     if isinstance(wrappers, list):
         found += [("wrapper", ("wrappers", str(index)), each) for index, each in enumerate(wrappers)]
     if isinstance(callbacks, dict):

@@ -14,6 +14,8 @@ from maze_core.plugins.config.plain_yaml import kind_of, parse_value
 Raw = dict[str, Any]
 """Plain data: dicts, lists, strings, numbers, booleans and None."""
 
+NAMED = (("model", "memory"), ("model", "distribution"))
+"""Places of a part's parameters that each name a plugin too, of the kind that the last key says."""
 PARTS = ("env", "model", "algorithm", "runner")
 """The keys of a run's configuration that each hold one plugin's parameters."""
 
@@ -54,10 +56,21 @@ def assign(base: Raw, assignments: Iterable[tuple[tuple[str, ...], Any]]) -> Raw
     return result
 
 
+def name_of(part: Any) -> str:
+    """Return the name of a plugin that is named alone or with parameters; empty for anything else."""
+    name = part.get("name") if isinstance(part, Mapping) else part
+    return name if isinstance(name, str) else ""
+
+
 def _deep(old: Any, new: Any) -> Any:
-    if isinstance(old, dict) and isinstance(new, Mapping):
+    if isinstance(old, dict) and isinstance(new, Mapping) and not _renames(old, new):
         return {**old, **{key: _deep(old.get(key), value) for key, value in new.items()}}
     return _copy(new)
+
+
+def _renames(old: Raw, new: Mapping[str, Any]) -> bool:
+    """Return True if two mappings name different plugins: the parameters of the old one do not apply."""
+    return "name" in old and "name" in new and old["name"] != new["name"]
 
 
 def _spelled_out(layer: Mapping[str, Any]) -> Raw:
@@ -92,6 +105,8 @@ def _set(tree: Any, path: tuple[str, ...], value: Any) -> None:
         elif isinstance(tree, dict):
             if last:
                 tree[key] = value
+            elif isinstance(tree.get(key), str) and path[: position + 1] in NAMED:
+                tree[key] = {"name": tree[key]}
             elif tree.get(key) is None:
                 tree[key] = [] if path[position + 1] == "0" and key == "wrappers" else {}
             tree = tree[key]

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.files import write_bytes
 from maze_core.models.parameters import parameter_counts
-from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import dump
 from maze_core.plugins.config.checksummed_yaml import checksum, checksummed
 from maze_core.plugins.config.plain_yaml import read_text
+from maze_core.plugins.config.raw import NAMED, name_of
 from maze_core.plugins.config.record import CONFIG, configurations, read_record, with_configurations, write_record
+from maze_core.plugins.discovery import origin
 from maze_core.run.saved.run_dir import versions
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 def describe_run(run: Run) -> None:
     """Set the versions of the run's plugins and the number of its parameters."""
-    plugins = {member.origin.split(" ")[0] for member in run.hooks.members if member.origin}
-    distribution = getattr(run.config.model, "distribution", "")
-    name = distribution if isinstance(distribution, str) else distribution["name"]
-    plugins |= {discovery.origin("distribution", name).split(" ")[0]} - {""}
+    origins = [member.origin for member in run.hooks.members]
+    named = {place[-1]: getattr(run.config.model, place[-1], None) for place in NAMED}
+    origins += [origin(kind, name_of(part)) for kind, part in named.items()]
+    plugins = {each.split(" ")[0] for each in origins if each}
     run.versions = versions(sorted(plugins - {"maze-core"}))
     run.parameter_counts = parameter_counts(run.policy)
 

@@ -27,13 +27,14 @@ HEAVY = ("ray", "tensorflow", "jax", "pandas", "scipy", "sklearn", "matplotlib",
 """Packages that no plugin needs before it is used."""
 BASES = {
     "algorithm": ("maze_core.learn.algorithm", "Algorithm"),
+    "memory": ("maze_core.models.memory", "Memory"),
     "runner": ("maze_core.collect.pools.runner", "Runner"),
     "policy": ("maze_core.collect.policies.base", "ActingPolicy"),
     "distribution": ("maze_core.models.distributions.family", "Family"),
     "searcher": ("maze_sweep.searchers.base", "Searcher"),
 }
 """The module of each kind's base class; other kinds act through hooks and need none."""
-WITH_TORCH = ("algorithm", "model", "distribution", "callback")
+WITH_TORCH = ("algorithm", "model", "distribution", "memory", "callback")
 """Kinds used in the learning process, where torch is imported anyway."""
 
 
@@ -92,7 +93,7 @@ def _described(subject: Subject) -> None:
 def _import(subject: Subject) -> None:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     module = subject.claim.entry_point.module
-    there = ["maze_core.learn.algorithm"] if subject.kind in ("algorithm", "model", "distribution") else []
+    there = ["maze_core.learn.algorithm"] if subject.kind in WITH_TORCH[:-1] else []
     first = ["gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", *there, "maze_devkit.process"]
     done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module)
     if done.result is None:
@@ -159,7 +160,7 @@ def _builds(subject: Subject) -> None:
         missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
         raise Failed(f"{subject.model.__name__} is not valid as it is: {missing}") from error
     try:
-        (subject.walk.plugin or subject.plugin)(config)
+        subject.made(config)
     except MazeError as error:
         raise Failed(f"{subject.plugin.__name__}(config) refuses its configuration: {error}") from error
 

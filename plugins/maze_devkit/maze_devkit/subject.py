@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 AnyEnv = Callable[[], "gymnasium.Env[Any, Any] | MultiAgentEnv"]
+
+FEATURES = 5
+"""The width of features that memories are tried with."""
 TRIALS = "maze.conformance"
 """The entry-point group of functions that return a plugin's `Trial`, each named `KIND.NAME`."""
 _KIT = "maze-devkit"
@@ -189,10 +192,15 @@ class Subject:
         """Build the plugin without checking its hooks."""
         config = self.config
         try:
-            return (self.walk.plugin or self.plugin)(config)
+            return self.made(config)
         except Exception as error:
             problem = discovery.describe(error)
             raise NotApplicable(f"the plugin cannot be built, see the check `builds` ({problem})") from error
+
+    def made(self, config: PluginConfig) -> Any:
+        """Return the plugin's object; a memory is built for features of a width."""
+        first = (FEATURES,) if self.kind == "memory" else ()
+        return (self.walk.plugin or self.plugin)(*first, config)
 
     @property
     def single_env(self) -> MakeEnv | None:

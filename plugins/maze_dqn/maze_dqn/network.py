@@ -162,7 +162,7 @@ class ValueNetwork(Policy):
 
     def _atoms(self, features: Tensor) -> Tensor:
         atoms: Tensor = self.heads["choices"](features)
-        atoms = atoms.reshape(len(atoms), -1, self.returns.atoms)
+        atoms = atoms.reshape(atoms.shape[0], -1, self.returns.atoms)  # `len` would fix the rows in exports
         if len(self.centre):
             atoms = self.centre @ atoms + self.heads["observation"](features).unsqueeze(1)
         return atoms

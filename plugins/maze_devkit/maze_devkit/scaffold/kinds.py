@@ -41,6 +41,10 @@ STARTERS: Mapping[str, Starter] = {
         "Family", "Laplace distributions for Box actions, clipped to the bounds",
         "maze train ppo --env Pendulum-v1 --set model.distribution=$name",
     ),
+    "memory": Starter(
+        "Memory", "Running averages of learned features, with learned decays",
+        "maze train ppo --env CartPole-v1 --set model.memory=$name",
+    ),
     "runner": Starter(
         "Runner", "Environments in this process, two per core",
         "maze train ppo --env CartPole-v1 --runner $name",

@@ -1,0 +1,1 @@
+"""The memories that come with Maze, plugins of the group `maze.memories`, and how a model chooses one."""
