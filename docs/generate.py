@@ -493,6 +493,24 @@ def combinations() -> Sections:
     }
 
 
+def abilities() -> Sections:
+    """What the bundled algorithms declare."""
+    from gymnasium import spaces
+
+    kinds = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box, spaces.Dict)
+    declared = {"memory": "supports_memory", "actors in turns": "supports_actors", "several agents": "supports_agents"}
+    declared["several learners"] = "supports_learners"
+    titles = [*(kind.__name__ for kind in kinds), *declared]
+    rows = [f"| algorithm | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
+    for entry in entries():
+        if entry.kind == "algorithm":
+            plugin = entry.load()
+            cells = [kind in plugin.action_spaces for kind in kinds]
+            cells += [bool(getattr(plugin, name)) for name in declared.values()]
+            rows.append(f"| `{entry.name}` | {' | '.join('✓' if each else '' for each in cells)} |")
+    return {"Abilities": "\n".join(rows)}
+
+
 def _cell(text: str) -> str:
     return "no" if text.startswith("refused") else "✓" if text == "trains" else "✓*"
 
@@ -529,6 +547,12 @@ PAGES: dict[str, tuple[str, str, Any]] = {
         "Every pair of the ways of collecting, storing and drawing data. A test trains with each pair, or sees it\n"
         "refused with the reason given here.",
         combinations,
+    ),
+    "abilities.md": (
+        "What each algorithm can do",
+        "Which actions each algorithm takes, and what it can be combined with. Masks work wherever actions are choices.\n"
+        "[Which algorithm?](../which_algorithm.md) helps to choose.",
+        abilities,
     ),
     "conformance.md": (
         "Conformance reference",
