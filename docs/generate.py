@@ -550,8 +550,8 @@ PAGES: dict[str, tuple[str, str, Any]] = {
     ),
     "abilities.md": (
         "What each algorithm can do",
-        "Which actions each algorithm takes, and what it can be combined with. Masks work wherever actions are choices.\n"
-        "[Which algorithm?](../which_algorithm.md) helps to choose.",
+        "Which actions each algorithm takes, and what it can be combined with. Masks work wherever actions are\n"
+        "choices. [Which algorithm?](../which_algorithm.md) helps to choose.",
         abilities,
     ),
     "conformance.md": (
