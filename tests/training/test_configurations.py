@@ -31,8 +31,10 @@ SMALL = {
     "batch_size": st.integers(1, 9) | st.just(10**15),
     "hidden": st.lists(st.integers(1, 5), max_size=3),
     "device": st.sampled_from(["cpu", "auto"]),
+    "distribution": st.sampled_from(["gaussian", "beta", "squashed_gaussian", "categorical", {"name": "gaussian"}]),
+    "memory": st.sampled_from(["none", "gru", "lstm", "window", "linear", {"name": "linear", "size": 3}]),
 }
-"""Values inside the range where large ones would only make the test slow."""
+"""Values inside the range where large ones would only make the test slow, and names of plugins."""
 
 ODD = st.sampled_from(
     [0, -1, 1e-30, 1e30, 10**15, float("nan"), float("inf"), None, "much", [], [0], [10**9] * 2, {}, True]

@@ -229,8 +229,11 @@ def _deterministic(subject: Subject) -> None:
 def _global_state(subject: Subject) -> None:
     with left_alone("building and using a memory"):
         memory = _memory(subject)
-        state = memory.initial_state(1)
-        memory.unroll(_features(4), Sequences(np.array([4]), state), state)
+        try:
+            state = memory.initial_state(1)
+            memory.unroll(_features(4), Sequences(np.array([4]), state), state)
+        except Exception as error:
+            raise NotApplicable("it cannot be used, see the check `state`") from error
 
 
 CHECKS = (
