@@ -209,6 +209,7 @@ def authors() -> Sections:
     from maze_core.collect.replay.collector import ReplayCollector
     from maze_core.collect.rollouts.collector import RolloutCollector
     from maze_core.collect.stepper import Sink, Stepper
+    from maze_core.data.replay.joint import Joint
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import StepResult
     from maze_core.learn.algorithm import Algorithm
@@ -226,7 +227,7 @@ def authors() -> Sections:
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
         *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
-        *(Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
+        *(Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector, Joint),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
     ):
