@@ -219,6 +219,7 @@ def authors() -> Sections:
     from maze_core.data.batch import OwnStep
     from maze_core.data.replay.buffer import ReplayBuffer
     from maze_core.data.replay.by_sequence import BySequence
+    from maze_core.data.replay.joint import Joint
     from maze_core.data.replay.selectors import ByPriority, Drawn, DrawnSequences, Selector, Uniform
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
@@ -259,7 +260,7 @@ def authors() -> Sections:
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
         *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
-        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Drawn, DrawnSequences),
+        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn, DrawnSequences),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
         *(EnvBuilder, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),

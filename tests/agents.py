@@ -187,3 +187,64 @@ class BoxesSource(CrowdSource):
     @hookimpl
     def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
         return Boxes()
+
+
+class Team(MultiAgentEnv):
+    """Three agents that act at the same time, are paid apart, and leave early; `late` joins in the third step.
+
+    It writes down all that happens. An observation is the agent's number, a number that no other has, and the two
+    newest of a walk, as stacked frames.
+    """
+
+    agents = ("one", "two", "late")
+
+    def __init__(self) -> None:
+        space = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,)), "frames": spaces.Box(0, 1, (2,))})
+        self.observation_spaces = dict.fromkeys(self.agents, space)
+        self.action_spaces = dict.fromkeys(self.agents, spaces.Discrete(3))
+        self.played: list[dict[str, Any]] = []
+        """Of each step, by agent: what it saw, what it did, what it was paid, how it ended, and what it saw then."""
+
+    def reset(self, seed: int) -> Round:
+        self._rng = np.random.default_rng(seed)
+        self._count, self._walk = 0, [0.0, 0.0]
+        self._seen = self._look(("one", "two"))
+        return Round(self._seen)
+
+    def step(self, actions: Mapping[str, Any]) -> Round:
+        assert actions.keys() == self._seen.keys()
+        self._count += 1
+        self._walk = [self._walk[-1], float(self._rng.random())]
+        rewards = {name: float(self._rng.integers(1, 9)) for name in actions}
+        ends = {name: self._end() for name in actions}
+        after = self._look(actions)
+        self.played.append(
+            {name: (self._seen[name], int(actions[name]), rewards[name], ends[name], after[name]) for name in actions}
+        )
+        ended = {
+            how: {name: after[name] for name in actions if ends[name] == how} for how in ("terminated", "truncated")
+        }
+        self._seen = {name: after[name] for name in actions if not ends[name]}
+        if self._count == 2 and self._seen:
+            self._seen |= self._look(("late",))
+        return Round(self._seen, rewards, ended["terminated"], ended["truncated"])
+
+    def _end(self) -> str:
+        if self._count == 9:
+            return "truncated"
+        return str(self._rng.choice(["", "terminated", "truncated"], p=[0.85, 0.1, 0.05]))
+
+    def _look(self, names: Any) -> dict[str, Any]:
+        frames = np.array(self._walk, np.float32)
+        return {
+            name: {"x": np.array([self.agents.index(name), self._rng.normal()], np.float32), "frames": frames}
+            for name in names
+        }
+
+
+class TeamSource(CrowdSource):
+    """An env source of teams."""
+
+    @hookimpl
+    def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
+        return Team()

@@ -21,6 +21,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "appo impala"},
     "maze-learners": {},
+    "maze-marl": {"algorithm": "qmix vdn"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},

@@ -151,7 +151,7 @@ class Algorithm(ABC, Generic[P]):
             raise ConfigError(
                 f"{self.config.name} learns from one agent's steps, and {len(agents)} agents act in this environment",
                 "algorithm",
-                "Next: maze train ppo, a2c, impala, appo, sac, td3, dqn, or bc.",
+                "Next: maze train ppo, a2c, impala, appo, sac, td3, dqn, qmix, or bc.",
             )
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:

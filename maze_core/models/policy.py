@@ -50,6 +50,9 @@ class Policy(nn.Module):
     critic with an encoder of its own has a memory of its own.
     """
 
+    logits_are_values = False
+    """True where the logits of choices are their values: viewers would show probabilities otherwise."""
+
     def __init__(
         self,
         observation_space: Space[Any],

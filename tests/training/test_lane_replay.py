@@ -38,7 +38,7 @@ CASES = {
     ("case", "runner"),
     [
         *(pytest.param(case, "dev", marks=[pytest.mark.slow] * case.endswith("memory")) for case in CASES),
-        ("sac, mixed", "local"),
+        pytest.param("sac, mixed", "local", marks=pytest.mark.slow),  # test_joint_replay.py has another one
     ],
 )
 def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case, runner):

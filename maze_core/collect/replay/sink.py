@@ -75,6 +75,8 @@ class ReplaySink:
             self._replay.step(choice.actions, result, following)
         else:
             self._replay.add(self._assembler.add(obs, choice.actions, result, following))
+            if self._assembler.open.any():
+                self._replay.selector.waiting(np.flatnonzero(self._assembler.open))
         self._on_step(result)
         self._masks.check(self.obs)
 

@@ -52,10 +52,13 @@ def replay_of(
         selector = memory.selector(env.num_envs, priority_exponent)
     if her_goals:
         transforms = [_hindsight(run, env, her_goals), *transforms]
-    lanes = env.num_envs if agents_of(env) else 0
+    agents = len(agents_of(env))
+    lanes = env.num_envs if agents else 0
     stacks = _frame_stacks(run) if not her_goals and not lanes else {}
     spaces = env.observation_space, env.action_space
-    return ReplayBuffer(*spaces, capacity, where, priority_exponent, transforms, stacks, lanes, selector)
+    return ReplayBuffer(
+        *spaces, capacity, where, priority_exponent, transforms, stacks, lanes, selector, agents=max(agents, 1)
+    )
 
 
 def _frame_stacks(run: Run) -> dict[str, FrameStack]:

@@ -56,6 +56,7 @@ class ReplayBuffer:
         lanes: the number of agents in all environments, whose transitions come by `add`; 0: those of N environments
             with one agent each come by `begin` and `step`.
         selector: draws the rows of batches, instead of `priority_exponent`.
+        agents: the number of agents in each environment.
 
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
@@ -72,6 +73,7 @@ class ReplayBuffer:
         stacks: Stacks = NO_STACKS,
         lanes: int = 0,
         selector: Selector | None = None,
+        agents: int = 1,
     ) -> None:
         if capacity < 8 * lanes:
             raise ConfigError(f"must be at least {8 * lanes} where {lanes} agents act, in all environments", where)
@@ -79,6 +81,7 @@ class ReplayBuffer:
         self.capacity = capacity
         self._transforms = transforms
         self.selector = selector or (Uniform() if priority_exponent is None else ByPriority(priority_exponent))
+        self.selector.agents = agents
         self._index_bytes = self.selector.nbytes(capacity) + sum(each.nbytes(capacity) for each in transforms)
         self.rows = 0
         """Rows written so far, overwritten ones included; the number of the next row."""
@@ -310,6 +313,8 @@ class ReplayBuffer:
             for transform in self._transforms:
                 transform.apply(self, rng, Steps(slots, obs, next_obs, reward, terminated))
             discount = columns.factor(following, gamma) * ~terminated
+        if drawn.filler is not None:
+            reward, discount = reward * ~drawn.filler, discount * ~drawn.filler
         extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False), **drawn.extra}
         return Batch(
             to_tensors(obs, device),

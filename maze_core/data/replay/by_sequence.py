@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
 """Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
 _NOBODY: Mapping[str, str] = MappingProxyType({})
-_AT_A_TIME = 64
 
 
 class BySequence(Selector):
@@ -205,12 +204,13 @@ class BySequence(Selector):
 
     def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return the slots of sequences in the index."""
-        self._skip()
+        ring, oldest = self.index.sequences, self.buffer.oldest
+        self._low = ring.lowest(self._low, lambda records: self.index.held(records, oldest))
         drawn: list[np.ndarray] = []
         while count > 0:
             slots = self._some(rng, -(-count // self.length))
             records = take_rows(self.index.sequences.columns, slots)
-            there = self.index.held(records, self.buffer.oldest)
+            there = self.index.held(records, oldest)
             if self.priorities is not None:
                 self.priorities.remove(slots[~there])
             drawn.append(slots[there])
@@ -225,18 +225,6 @@ class BySequence(Selector):
             return self.priorities.draw(rng, count)
         drawn: np.ndarray = rng.integers(self._low, ring.rows, size=count) % ring.capacity
         return drawn
-
-    def _skip(self) -> None:
-        """Pass the oldest sequences whose rows have been overwritten."""
-        ring = self.index.sequences
-        self._low = max(self._low, ring.oldest)
-        while self._low < ring.rows:
-            numbers = np.arange(self._low, min(self._low + _AT_A_TIME, ring.rows))
-            there = np.flatnonzero(self.index.held(ring.take(numbers), self.buffer.oldest))
-            if len(there):
-                self._low += int(there[0])
-                return
-            self._low = int(numbers[-1]) + 1
 
     # Saving
 

@@ -27,6 +27,9 @@ class Drawn:
     """Further leaves [B, …] of the batch's `extra`."""
     sequences: DrawnSequences | None = None
     """How the rows follow each other, for networks that remember; None: they are single steps."""
+    filler: np.ndarray | None = None
+    """[B] bool, rows that stand in for ones that do not exist: their `reward` and `discount` are 0; None: there are
+    none."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class Selector(ABC):
 
     priorities: Priorities | None = None
     """What rows or sequences are drawn by; None: all are equally likely."""
+    agents: int = 1
+    """How many agents act in an environment, whose lanes lie side by side. The buffer sets it before all else."""
 
     def attach(self, buffer: ReplayBuffer) -> None:
         """Remember the buffer, which is empty. Called once, and again if its capacity or its leaves change."""
@@ -87,6 +92,9 @@ class Selector(ABC):
             lanes: [K], which environment or agent took each step.
             numbers: [K], the numbers of their rows.
         """
+
+    def waiting(self, lanes: np.ndarray) -> None:  # noqa: B027
+        """Take notice of agents, [K], at least one, that have acted and wait for others. Told after each step."""
 
     def recorded(self, numbers: np.ndarray) -> None:
         """Take notice of a recorded episode. Its steps have these row numbers, [L]; its last observation follows."""

@@ -10,8 +10,11 @@ from maze_core.base.tree import copy_tree, gather_rows, map_tree, take_rows
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from maze_core.base.tree import Tree
 
+_AT_A_TIME = 64
 INITIAL = -1
 """In the place of a state's number: what is remembered where episodes begin."""
 
@@ -48,6 +51,20 @@ class RecordRing:
     def take(self, numbers: np.ndarray) -> Tree:
         """Return the records of these numbers, leaves [K, …]."""
         return gather_rows(self.columns, numbers % self.capacity)
+
+    def lowest(self, low: int, held: Callable[[Tree], np.ndarray]) -> int:
+        """Return the number from `low` on of the first record that is held; `rows` if none is.
+
+        `held`: returns which records, leaves [K, …], are, [K] bool; once one is not, it never is again.
+        """
+        low = max(low, self.oldest)
+        while low < self.rows:
+            numbers = np.arange(low, min(low + _AT_A_TIME, self.rows))
+            there = np.flatnonzero(held(self.take(numbers)))
+            if len(there):
+                return low + int(there[0])
+            low = int(numbers[-1]) + 1
+        return low
 
     def read(self, first: int, count: int) -> Tree:
         """Return copies of records `first` to `first + count - 1`, leaves [count, …]."""

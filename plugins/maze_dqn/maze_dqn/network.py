@@ -97,7 +97,6 @@ class ValueNetwork(Policy):
     """
 
     logits_are_values = True
-    """Read by viewers, which would show probabilities otherwise."""
     centre: Tensor
     slots: Tensor
 

@@ -1,0 +1,1 @@
+"""Value decomposition for teams of agents in Maze: VDN and QMIX."""
