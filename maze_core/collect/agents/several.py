@@ -20,6 +20,7 @@ from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
+    from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.envs.builder import EnvBuilder
     from maze_core.models.policy import Policy
 
@@ -37,6 +38,7 @@ class SeveralAgents:
         deterministic: most likely actions instead of samples.
         generator: decides sampled actions; None: torch's global one.
         check: refuse what training refuses, see `SingleAgent`.
+        planning: looks ahead in the environment whose observations these are; None: the network acts alone.
 
     Raises:
         ConfigError: one agent acts in the environment.
@@ -50,7 +52,9 @@ class SeveralAgents:
         deterministic: bool = True,
         generator: torch.Generator | None = None,
         check: bool = True,
+        planning: PlanningBeside | None = None,
     ) -> None:
+        self._planning = planning
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
         with releasing(builder.agents_env(0)) as env:
@@ -73,6 +77,8 @@ class SeveralAgents:
         """Forget the last episode. Call it where an episode begins."""
         for agent in self._agents.values():
             agent.begin([0])
+        if self._planning is not None:
+            self._planning.begin()
 
     def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
         """Return an agent's action for the next observation at which it acts, both in its own spaces.
@@ -88,8 +94,10 @@ class SeveralAgents:
         if name not in self._agents:
             raise ConfigError(f"there is no agent {name!r:.80}", "env", f"Agents: {', '.join(self._agents)}")
         self._read(name, observation, info or {})
-        choice = self._agents[name].act(self._seen[name])
-        return self._rows.own(name, self._actions.rows(choice.actions)[0])
+        actions = self._agents[name].act(self._seen[name]).actions
+        if self._planning is not None:
+            actions = self._planning.choose(observation, actions, name)
+        return self._rows.own(name, self._actions.rows(actions)[0])
 
     def _read(self, name: str, observation: Any, info: Mapping[str, Any]) -> None:
         """Write an agent's observation into its row, unless it is refused."""

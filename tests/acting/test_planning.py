@@ -1,0 +1,202 @@
+"""Acting that looks ahead: the same planner in evaluations, rollouts, training, resumed runs and Python."""
+
+import json
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from maze_core import Plugin, PluginConfig
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.run.context import RunContext
+from tests import planners
+from tests.planners import STEPS, Ahead, AheadConfig, Chance, Doors, DoorsInTurnSource, Levers, Locked, Shared
+
+ENVS = {"copied": Doors, "replayed": Locked, "shared": Shared, "agents": DoorsInTurnSource}
+
+
+@pytest.fixture
+def ahead(quick):
+    """`ahead(env, algorithm, overrides, …)`: a quick run that looks ahead."""
+
+    def build(env=Doors, algorithm="ppo", overrides=None, **parts):
+        parts.setdefault("callbacks", {"ahead": Ahead})
+        return quick(env, algorithm, {"evaluation.n_episodes": 4} | (overrides or {}), **parts)
+
+    return build
+
+
+def perfect(env):
+    """The mean return of an episode in which every door is right: each of two agents opens a half of eleven or so."""
+    return STEPS if env is not DoorsInTurnSource else 5.0
+
+
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+def test_a_planner_sees_what_the_network_cannot(ahead, env):
+    """Evaluations and rollouts, in this process and in workers, are perfect; the network alone is not."""
+    context = ahead(env, runner="local")
+    assert context.evaluate()["eval/return_mean"] == perfect(env)
+    assert context.evaluate(look_ahead=False)["eval/return_mean"] < 0.7 * perfect(env)
+    here, workers = (context.rollout(3, seed=1, workers=workers) for workers in (1, 2))
+    assert {each.episode_return for each in here} == {perfect(env)}
+    assert all(np.array_equal(a.rewards, b.rewards) for a, b in zip(here, workers, strict=True))
+    alone = context.rollout(3, seed=1, look_ahead=False)
+    assert sum(each.episode_return for each in alone) < 0.7 * len(alone) * perfect(env)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+def test_training_looks_ahead(ahead, env, algorithm, tmp_path):
+    small = {} if algorithm == "ppo" else {"algorithm.initial_buffer_size": 40, "algorithm.n_rollout_steps": 40}
+    context = ahead(env, algorithm, small, run_dir=tmp_path / "run")
+    context.train()
+    last = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[-1])
+    assert last["train/return_mean"] == perfect(env)
+
+
+@pytest.mark.parametrize("how", ["one_step", "shooting"])
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+@pytest.mark.parametrize("env", [Doors, Locked, DoorsInTurnSource])
+def test_a_resumed_run_looks_ahead_as_one_in_one_piece(ahead, whole_state, assert_same, tmp_path, env, algorithm, how):
+    """Episodes of 8 steps do not fit into rollouts of 7, so every resume is in the middle of some."""
+    overrides = {"callbacks.ahead.how": how, "callbacks.ahead.sequences": 3, "algorithm.n_rollout_steps": 7}
+    if algorithm == "dqn":
+        overrides |= {"algorithm.initial_buffer_size": 30, "algorithm.num_envs": 3}
+    whole = ahead(env, algorithm, overrides, run_dir=tmp_path / "whole")
+    whole.train()
+    parts = ahead(env, algorithm, overrides, run_dir=tmp_path / "parts")
+    parts.train(1)
+    parts.close()
+    again = ahead(env, algorithm, overrides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again.resume(tmp_path / "parts")
+    assert_same(whole_state(tmp_path / "whole"), whole_state(tmp_path / "parts"))
+
+
+def test_the_runner_changes_nothing(ahead, whole_state, assert_same, tmp_path):
+    for runner in ("dev", "local"):
+        overrides = {"callbacks.ahead.how": "shooting", "callbacks.ahead.sequences": 3}
+        ahead(Doors, "ppo", overrides, runner=runner, run_dir=tmp_path / runner).train()
+    first, second = (whole_state(tmp_path / runner) for runner in ("dev", "local"))
+    assert_same(first["model"], second["model"])
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "squashed_gaussian", "beta"])
+def test_actions_of_a_box_are_learned_in_the_units_of_the_distribution(ahead, distribution):
+    """PPO computes what it learns from the samples: the planner's actions, as the policy would have drawn them."""
+    context = ahead(Levers, "ppo", {"callbacks.ahead.how": "shooting", "model.distribution": distribution})
+    rollout = context.run.algorithm.kept["collector"].collect()
+    samples, pulled = rollout.actions["action"][:-1], rollout.obs["observation"][1:-1, :, 1:]
+    distribution = context.policy.distribution({"observation": torch.zeros(1, 2)})
+    actions = distribution.env_action({"action": torch.from_numpy(samples)})["action"].detach().numpy()
+    assert np.allclose(actions, pulled, atol=1e-5)
+    assert rollout.rewards.mean() > -1.5  # at random it is about -2.7
+
+
+def test_python_plays_with_copies_of_the_environment_that_is_played(ahead):
+    context = ahead()
+    env = context.make_env()
+    assert play(env, context.agent(env=env)) == STEPS
+    assert play(env, context.agent(look_ahead=False)) < STEPS
+    for refused in (context.agent, lambda: context.compute_action(np.zeros(2, np.float32))):
+        with pytest.raises(ConfigError, match=r"context\.agent\(env=env\).*look_ahead=False"):
+            refused()
+    with pytest.raises(ConfigError, match="observation_space"):
+        context.agent(env=gymnasium.make("CartPole-v1"))
+    with pytest.raises(ConfigError, match=r"copy\.deepcopy.*\n.*__deepcopy__"):
+        ahead(Locked).agent(env=env)
+
+
+def play(env, agent):
+    observation, _ = env.reset(seed=3)
+    agent.reset()
+    total, over = 0.0, False
+    while not over:
+        observation, reward, terminated, truncated, _ = env.step(agent.act(observation))
+        total, over = total + reward, terminated or truncated
+    return total
+
+
+def test_python_plays_for_several_agents(ahead):
+    context = ahead(DoorsInTurnSource)
+    env = context.make_env()
+    agents = context.agents(env=env)
+    outcome, total = env.reset(3), 0.0
+    agents.reset()
+    while outcome.acting:
+        outcome = env.step({name: agents.act(name, seen) for name, seen in outcome.acting.items()})
+        total += sum(outcome.rewards.values())
+    assert total == 2 * perfect(DoorsInTurnSource)
+    with pytest.raises(ConfigError, match=r"context\.agents\(env=env\)"):
+        context.agents()
+    with pytest.raises(ConfigError, match=r"context\.make_env\(\)"):
+        context.agents(env=planners.DoorsInTurn())
+
+
+def test_what_cannot_be_copied_is_refused_before_the_first_step(ahead):
+    with pytest.raises(ConfigError, match=r"cannot be copied.*(?s:.*)--no-look-ahead"):
+        ahead(Chance).train()
+    context = ahead(Chance, overrides={"callbacks.ahead.training": False})
+    assert np.isfinite(context.evaluate(look_ahead=False)["eval/return_mean"])
+
+
+def test_an_environment_that_is_not_what_it_was_is_one_clear_error(ahead, monkeypatch):
+    context = ahead()
+    monkeypatch.setattr("maze_core.collect.agents.planning.copies_by_replay", lambda *_: False)
+    monkeypatch.setattr(planners.Doors, "_draw", planners.Chance._draw)
+    with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 0\).*'observation'.*cannot look ahead"):
+        context.evaluate()
+
+
+def test_wrappers_that_remember_more_than_an_episode_are_refused_by_name(ahead):
+    with pytest.raises(ConfigError, match=r"wrappers\.1: normalize_reward remembers more than an episode"):
+        ahead(wrappers=["scale_reward", "normalize_reward"]).train()
+
+
+class Second(Plugin):
+    """Looks ahead, too."""
+
+    Config = AheadConfig
+    build_planner = Ahead.build_planner
+
+
+def test_two_planners_clash(ahead):
+    with pytest.raises(ConfigError, match="ahead and second both choose actions"):
+        ahead(callbacks={"ahead": Ahead, "second": Second}).train()
+
+
+def test_what_is_no_action_is_refused(ahead):
+    with pytest.raises(RunError, match=r"Wrong\.choose returned for 'action' no choice of Discrete\(4\)"):
+        ahead(overrides={"callbacks.ahead.how": "wrong"}).evaluate()
+
+
+def test_a_plugin_that_does_not_look_ahead_changes_nothing(ahead, quick, whole_state, assert_same, tmp_path):
+    ahead(overrides={"callbacks.ahead.how": "nothing"}, run_dir=tmp_path / "with").train()
+    quick(Doors, "ppo", {"evaluation.n_episodes": 4}, run_dir=tmp_path / "without").train()
+    assert_same(whole_state(tmp_path / "with"), whole_state(tmp_path / "without"))
+
+
+def test_a_run_goes_on_with_a_planner_that_it_did_not_have(ahead, tmp_path):
+    overrides = {"algorithm.n_rollout_steps": 7}
+    first = ahead(Doors, "ppo", overrides | {"callbacks.ahead.how": "nothing"}, run_dir=tmp_path / "run")
+    first.train(1)
+    first.close()
+    context = ahead(Doors, "ppo", overrides | {"callbacks.ahead.how": "one_step"})
+    assert context.resume(tmp_path / "run").final_evaluation["eval/return_mean"] == STEPS
+
+
+def test_algorithms_that_collect_elsewhere_say_so(ahead):
+    context = ahead(Doors, "es", {"algorithm.n_rollouts_per_update": 4})
+    assert any("ahead looks ahead in evaluations only" in note for note in context.run.notes)
+
+
+def test_the_config_alone_decides(ahead):
+    """Rollouts build the planner in their own process, from the config."""
+    context = ahead(overrides={"callbacks.ahead.how": "shooting", "callbacks.ahead.sequences": 1})
+    (first,), (second,) = (context.rollout(1, seed=5) for _ in range(2))
+    assert np.array_equal(first.actions["action"], second.actions["action"])
+    assert isinstance(context, RunContext)
+    assert issubclass(AheadConfig, PluginConfig)
