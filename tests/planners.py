@@ -59,8 +59,8 @@ class Chance(Doors):
     """Doors that nobody can copy: chance comes from elsewhere."""
 
     def _draw(self) -> np.ndarray:
-        self.right = int(np.random.randint(CHOICES))  # noqa: NPY002 — that is what is wrong with it
-        return np.array([self.steps, np.random.normal()], np.float32)  # noqa: NPY002
+        self.right = int(np.random.randint(CHOICES))
+        return np.array([self.steps, np.random.normal()], np.float32)
 
 
 class Levers(Doors):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +18,7 @@ from maze_core.envs.events.layers import events_of
 from maze_core.envs.several.agents import Round
 from maze_core.envs.several.lane_rows import LaneRows
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers
 from maze_core.plugins.closing import release, releasing
 
@@ -64,8 +65,9 @@ class Simulator(ABC):
         """[R] bool, the agents that act next."""
         self.seed = 0
         """The seed of the episode."""
-        self.taken: list[Tree] = []
-        """The actions since the episode began, leaves [R, …] each; of copies only where they are made by replay."""
+        self.taken: list[Any] = []
+        """The actions since the episode began, as the environment receives them; of copies only where they are made by
+        replay."""
         self.is_copy = False
         """False: it is the episode itself, which only the environment's own steps move on."""
 
@@ -102,9 +104,17 @@ class Simulator(ABC):
         """Move the episode itself on, with the actions that were taken. Not for planners."""
         if self.over:
             raise RuntimeError("the episode is over: Simulator.over says when")
+        native = self._native(actions)
         if not self.is_copy or self._source.by_replay:
-            self.taken.append(actions)
-        return self._advance(actions)
+            self.taken.append(native)
+        return self._advance(native)
+
+    def repeat(self, seed: int, taken: Sequence[Any]) -> None:
+        """Begin an episode and repeat its actions, as the environment receives them. Not for planners."""
+        self.begin(seed)
+        for native in taken:
+            self.taken.append(native)
+            self._advance(copy.deepcopy(native))
 
     def begin(self, seed: int) -> None:
         """Begin an episode. Not for planners."""
@@ -128,7 +138,10 @@ class Simulator(ABC):
     def _reset(self, seed: int) -> None: ...
 
     @abstractmethod
-    def _advance(self, actions: Tree) -> Outcome: ...
+    def _native(self, actions: Tree) -> Any: ...
+
+    @abstractmethod
+    def _advance(self, native: Any) -> Outcome: ...
 
 
 class _OneAgent(Simulator):
@@ -141,9 +154,11 @@ class _OneAgent(Simulator):
     def _reset(self, seed: int) -> None:
         self.stand(self._env.reset(seed=seed)[0])
 
-    def _advance(self, actions: Tree) -> Outcome:
-        (action,) = self._source.actions.rows(actions)
-        observation, reward, terminated, truncated, _ = self._env.step(action)
+    def _native(self, actions: Tree) -> Any:
+        return self._source.actions.rows(actions)[0]
+
+    def _advance(self, native: Any) -> Outcome:
+        observation, reward, terminated, truncated, _ = self._env.step(native)
         self.stand(observation)
         if terminated or truncated:
             self.acting = np.zeros(1, np.bool_)
@@ -181,12 +196,13 @@ class _SeveralAgents(Simulator):
         self._present = set(outcome.acting)
         self.stand(outcome)
 
-    def _advance(self, actions: Tree) -> Outcome:
-        names, own = self.agents, self._source.lanes.own
-        chosen = self._source.actions.rows(actions)
-        taken = {name: own(name, chosen[row]) for row, name in enumerate(names) if self.acting[row]}
-        waited = np.where(self.acting, 1, self.waited + 1)
-        outcome = self._env.step(taken)
+    def _native(self, actions: Tree) -> Any:
+        own, chosen = self._source.lanes.own, self._source.actions.rows(actions)
+        return {name: own(name, chosen[row]) for row, name in enumerate(self.agents) if self.acting[row]}
+
+    def _advance(self, native: Any) -> Outcome:
+        names, waited = self.agents, np.where(self.acting, 1, self.waited + 1)
+        outcome = self._env.step(native)
         here = self._present
         terminated, truncated = (
             np.array([name in here and name in ended for name in names], np.bool_)
@@ -252,18 +268,18 @@ class Simulators:
         spare = self._spare.get(index)
         return self._of(spare.pop() if spare else self._build(index), index)
 
-    def around(self, env: Any, observation: Any, earlier: Mapping[str, Any] | None = None) -> Simulator:
-        """Return a simulator of an environment that somebody else steps; it is copied by `copy.deepcopy`.
+    def around(self, env: Any, observation: Any) -> Simulator:
+        """Return a simulator of environment 0 as somebody else steps it, who has just seen an observation.
 
-        Args:
-            env: the environment.
-            observation: what it returned last: an observation, or the `Round` of several agents.
-            earlier: of several agents, what each has seen last.
+        It is a `WatchedEnv` or `WatchedAgents`; with one agent and copies that are not made by replay, any.
         """
-        simulator = self._of(env, 0)
+        watched = isinstance(env, WatchedEnv | WatchedAgents)
+        simulator = self._of(env.env if watched else env, 0)
+        if watched:
+            simulator.seed, simulator.taken = env.seed or 0, list(env.taken)
         if isinstance(simulator, _SeveralAgents):
-            simulator.stand(Round(earlier or {}, critic=observation.critic))
-            simulator.stand(observation, simulator.obs)
+            simulator.stand(Round(env.seen, critic=env.round.critic))
+            simulator.stand(env.round, simulator.obs)
         else:
             simulator.stand(observation)
         return simulator
@@ -280,9 +296,7 @@ class Simulators:
         env = spare.pop() if spare else self._build(index)
         twin = simulator.twin(env)
         weakref.finalize(twin, spare.append, env)
-        twin.begin(simulator.seed)
-        for actions in simulator.taken:
-            twin.follow(actions)
+        twin.repeat(simulator.seed, simulator.taken)
         return twin
 
     def close(self) -> None:

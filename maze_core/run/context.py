@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
-from maze_core.collect.agents.planning import PlanningBeside
 from maze_core.collect.agents.several import SeveralAgents
 from maze_core.collect.agents.single import SingleAgent, compute_action
-from maze_core.envs.several.agents import WatchedAgents
+from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers, recall
 from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
 from maze_core.plugins import discovery
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.data.trajectory import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
@@ -294,15 +294,15 @@ class RunContext:
     def make_env(self) -> Any:
         """Return an environment of this run, wrapped as in training; `compute_action` takes its observations.
 
-        Its wrappers remember what those of the evaluations do. Where several agents act it is a `MultiAgentEnv`, which
-        also remembers what its agents see, for `agents(env=env)`.
+        Its wrappers remember what those of the evaluations do. Where several agents act it is a `MultiAgentEnv`. It
+        remembers its episode where a planner needs that.
         """
         if self._several_agents:
             return WatchedAgents(self.run.env_builder("acting").agents_env(0))
         env = self.run.env_builder("acting")(0)
         if memory := self.run.wrapper_memory():
             recall(lasting_layers(env), memory[0])
-        return env
+        return env if self.run.planners is None else WatchedEnv(env)
 
     def compute_action(self, observation: Any, deterministic: bool = True, *, check: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.
@@ -359,7 +359,7 @@ class RunContext:
                 f"Next: env = context.make_env(), {call} = context.{call}(env=env); "
                 f"or context.{call}(look_ahead=False), where the network acts alone.",
             )
-        return PlanningBeside(planning, self.run.seed, env)
+        return self.run.planning_beside(planning, env)
 
     @cached_property
     def _several_agents(self) -> bool:

@@ -15,7 +15,7 @@ from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.planner_source import PlannerSource
-from maze_core.collect.agents.planning import Planning, PlanningAgent
+from maze_core.collect.agents.planning import Planning, PlanningAgent, PlanningBeside
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.wrappers.carry import cycled, fits, training_memory
 from maze_core.learn.algorithm import check_memory_of, check_optimizer, check_run
@@ -126,7 +126,7 @@ class Run(RunProgress):
         self.planners = PlannerSource.of(self.hooks, load)
         """Builds the planner with which the policy acts, in any process; None: the policy acts alone."""
         self._plannings: dict[str, Planning | None] = {}
-        self._planning_agents: list[PlanningAgent] = []
+        self._planning_agents: list[PlanningAgent | PlanningBeside] = []
         self._environments = RunEnvironments(config, load, vectorised=self.planners is None)
         self._say = warn or to_stderr
         self._recalled: list[Memory] = []
@@ -286,8 +286,19 @@ class Run(RunProgress):
         planning = self.planning("training")
         if planning is None:
             return None
-        self._planning_agents.append(planning.agent(network, env, seeds, learns=True))
-        return self._planning_agents[-1]
+        agent = planning.agent(network, env, seeds, learns=True)
+        self._planning_agents.append(agent)
+        return agent
+
+    def planning_beside(self, planning: Planning, env: Any) -> PlanningBeside:
+        """Return what looks ahead in an environment that somebody else steps, closed with the run.
+
+        Raises:
+            ConfigError: the environment cannot be copied, or is another one than the run's.
+        """
+        beside = PlanningBeside(planning, self.seed, env)
+        self._planning_agents.append(beside)
+        return beside
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""

@@ -17,10 +17,10 @@ from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.copy_check import PLAY_ALONE, copies_by_replay
 from maze_core.collect.agents.planner import Decision
 from maze_core.data.tensors import to_tensors
-from maze_core.envs.several.agents import WatchedAgents
 from maze_core.envs.simulator import Simulators, same_rows
 from maze_core.envs.spaces import flatten_space
 from maze_core.envs.vector import copies_of
+from maze_core.envs.watched import WatchedAgents, WatchedEnv
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -74,19 +74,12 @@ class PlanningBeside:
         env: the environment of `RunContext.make_env`.
 
     Raises:
-        ConfigError: such environments cannot be copied by `copy.deepcopy`, or `env` has other spaces than the run.
+        ConfigError: such environments cannot be copied, or `env` is another one.
     """
 
     def __init__(self, planning: Planning, seed: int, env: Any) -> None:
         self._env, self._planner = env, planning.planner
         self._simulators = simulators = planning.simulators(seed)
-        simulators.close()
-        if simulators.by_replay:
-            raise ConfigError(
-                "the planner needs copies of this environment, which copy.deepcopy does not make",
-                "env",
-                f"Define __deepcopy__; or context.rollout(), which copies by replay. {PLAY_ALONE}",
-            )
         self._check(env)
         self._plans = PlannedActions(planning.planner, simulators.action_space)
         self._rngs = [generator(seed, Purpose.PLANNING, lane) for lane in range(max(1, len(simulators.agents)))]
@@ -100,22 +93,35 @@ class PlanningBeside:
         """Return the action for the environment's current observation, leaves [1, …]; `agent`: whose it is.
 
         Raises:
-            ConfigError: it is not this agent's turn.
+            ConfigError: it is not this agent's turn, or nobody knows the seed of an episode that has to be replayed.
         """
-        if agent is None:
-            simulator, lane = self._simulators.around(self._env, observation), 0
-        else:
-            simulator = self._simulators.around(self._env, self._env.round, self._env.seen)
-            lane = self._simulators.agents.index(agent)
-            if not simulator.acting[lane]:
-                raise ConfigError(f"{agent!r} does not act next in the environment that was passed", "env")
+        if self._simulators.by_replay and self._env.seed is None:
+            raise ConfigError(
+                "copies of this environment repeat its episode, and its seed is not known",
+                "env",
+                "Next: env.reset(seed=…)",
+            )
+        simulator = self._simulators.around(self._env, observation)
+        lane = 0 if agent is None else self._simulators.agents.index(agent)
+        if not simulator.acting[lane]:
+            raise ConfigError(f"{agent!r} does not act next in the environment that was passed", "env")
         return self._plans([Decision(lane, simulator, lane, self._rngs[lane])], proposed)
 
+    def close(self) -> None:
+        """Close the environments that copies were made of; safe to call twice."""
+        self._simulators.close()
+
     def _check(self, env: Any) -> None:
-        if self._simulators.agents:
-            if not isinstance(env, WatchedAgents):
-                raise ConfigError(f"must be what context.make_env() returns, got {type(env).__name__}", "env")
+        """Raise ConfigError for an environment that cannot be copied, or has other spaces."""
+        wanted = WatchedAgents if self._simulators.agents else WatchedEnv
+        if isinstance(env, wanted):
             return
+        if self._simulators.agents or self._simulators.by_replay:
+            raise ConfigError(
+                f"must be what context.make_env() returns, whose episode can be replayed, got {type(env).__name__}",
+                "env",
+                "Next: env = context.make_env()",
+            )
         for role in ("observation_space", "action_space"):
             mine, its = getattr(self._simulators, role), getattr(env, role, None)
             if mine != its:

@@ -113,29 +113,6 @@ class WrappedAgents(MultiAgentEnv):
         self.env.close()
 
 
-class WatchedAgents(WrappedAgents):
-    """Remembers what the agents see, for a planner that looks ahead from there."""
-
-    def __init__(self, env: MultiAgentEnv) -> None:
-        super().__init__(env)
-        self.round = Round({})
-        """The result of the last reset or step."""
-        self.seen: dict[str, Any] = {}
-        """What each agent of the episode has seen last."""
-
-    def reset(self, seed: int) -> Round:
-        """Begin an episode."""
-        self.round = super().reset(seed)
-        self.seen = dict(self.round.acting)
-        return self.round
-
-    def step(self, actions: Mapping[str, Any]) -> Round:
-        """Step."""
-        self.round = super().step(actions)
-        self.seen |= self.round.acting
-        return self.round
-
-
 class LimitedAgents(WrappedAgents):
     """Truncates the episode of all agents after a number of steps."""
 
