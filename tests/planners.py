@@ -105,6 +105,23 @@ class DoorsInTurn(MultiAgentEnv):
         return {name: np.array([self._steps, self._rng.normal()], np.float32) for name in acting}
 
 
+class LockedInTurn(DoorsInTurn):
+    """The same, which Python cannot copy."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("cannot pickle 'library.World' object")
+
+
+class LockedInTurnSource(Plugin):
+    """An env source of those."""
+
+    Config = PluginConfig
+
+    @hookimpl
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv:
+        return LockedInTurn()
+
+
 class DoorsInTurnSource(Plugin):
     """An env source of doors in turn."""
 

@@ -13,9 +13,21 @@ from maze_core import Plugin, PluginConfig, hookimpl
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.run.context import RunContext
 from tests import planners
-from tests.planners import STEPS, Ahead, AheadConfig, Chance, Doors, DoorsInTurnSource, Levers, Locked, Shared
+from tests.planners import (
+    STEPS,
+    Ahead,
+    AheadConfig,
+    Chance,
+    Doors,
+    DoorsInTurnSource,
+    Levers,
+    Locked,
+    LockedInTurnSource,
+    Shared,
+)
 
-ENVS = {"copied": Doors, "replayed": Locked, "shared": Shared, "agents": DoorsInTurnSource}
+AGENTS = {"agents": DoorsInTurnSource, "replayed agents": LockedInTurnSource}
+ENVS = {"copied": Doors, "replayed": Locked, "shared": Shared, **AGENTS}
 
 
 @pytest.fixture
@@ -30,8 +42,8 @@ def ahead(quick):
 
 
 def perfect(env):
-    """The mean return of an episode in which every door is right: each of two agents opens a half of eleven or so."""
-    return STEPS if env is not DoorsInTurnSource else 5.0
+    """The mean return of an episode in which every door is right: of two agents each opens five."""
+    return 5.0 if env in AGENTS.values() else STEPS
 
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
@@ -57,12 +69,14 @@ def test_training_looks_ahead(ahead, env, algorithm, tmp_path):
     assert last["train/return_mean"] == perfect(env)
 
 
-@pytest.mark.parametrize("how", ["one_step", "shooting"])
+@pytest.mark.parametrize("model", ["mlp", "memory"])
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 @pytest.mark.parametrize("env", [Doors, Locked, DoorsInTurnSource])
-def test_a_resumed_run_looks_ahead_as_one_in_one_piece(ahead, whole_state, assert_same, tmp_path, env, algorithm, how):
+def test_resumed_runs_look_ahead_as_whole_ones(ahead, whole_state, assert_same, tmp_path, env, algorithm, model):
     """Episodes of 8 steps do not fit into rollouts of 7, so every resume is in the middle of some."""
-    overrides = {"callbacks.ahead.how": how, "callbacks.ahead.sequences": 3, "algorithm.n_rollout_steps": 7}
+    overrides = {"callbacks.ahead.how": "shooting", "callbacks.ahead.sequences": 3, "algorithm.n_rollout_steps": 7}
+    if model == "memory":
+        overrides |= {"model.memory": "gru", "algorithm.sequence_length": 4}
     if algorithm == "dqn":
         overrides |= {"algorithm.initial_buffer_size": 30, "algorithm.num_envs": 3}
     whole = ahead(env, algorithm, overrides, run_dir=tmp_path / "whole")
@@ -123,8 +137,9 @@ def play(env, agent):
     return total
 
 
-def test_python_plays_for_several_agents(ahead):
-    context = ahead(DoorsInTurnSource)
+@pytest.mark.parametrize("source", AGENTS.values(), ids=AGENTS)
+def test_python_plays_for_several_agents(ahead, source):
+    context = ahead(source)
     env = context.make_env()
     agents = context.agents(env=env)
     outcome, total = env.reset(3), 0.0
@@ -200,9 +215,30 @@ def test_the_viewer_shows_what_a_planner_does(ahead):
     assert shown.trajectory.episode_return == STEPS
 
 
-def test_what_is_no_action_is_refused(ahead):
+def test_what_is_no_action_is_refused(ahead, monkeypatch):
+    context = ahead(overrides={"callbacks.ahead.how": "wrong"})
     with pytest.raises(RunError, match=r"Wrong\.choose returned for 'action' no choice of Discrete\(4\)"):
-        ahead(overrides={"callbacks.ahead.how": "wrong"}).evaluate()
+        context.evaluate()
+    for wrong, problem in (({"door": 1}, r"\['door'\]"), ({"action": [0]}, r"shape \(1,\)"), (None, "a NoneType")):
+        monkeypatch.setattr(planners.Wrong, "choose", lambda *_, wrong=wrong: wrong)
+        with pytest.raises(RunError, match=f"Wrong.choose returned .*{problem}"):
+            context.evaluate()
+
+
+def test_an_error_of_a_planner_names_it(ahead, monkeypatch):
+    context = ahead(overrides={"callbacks.ahead.how": "wrong"})
+    monkeypatch.setattr(planners.Wrong, "choose", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as error:
+        context.evaluate()
+    assert "in Wrong.choose, which looks ahead" in error.value.__notes__
+
+
+def test_planners_step_copies_alone(ahead, monkeypatch):
+    context = ahead(overrides={"callbacks.ahead.how": "wrong"})
+    step = {"action": np.array([0])}
+    monkeypatch.setattr(planners.Wrong, "choose", lambda _, decisions, proposed: decisions[0].simulator.step(step))
+    with pytest.raises(RuntimeError, match=r"step a copy of it, simulator\.copy\(\)"):
+        context.evaluate()
 
 
 def test_a_plugin_that_does_not_look_ahead_changes_nothing(ahead, quick, whole_state, assert_same, tmp_path):

@@ -324,9 +324,13 @@ class PlannedActions:
         """
         if not decisions:
             return {}
-        with torch.no_grad():
-            chosen = self._planner.choose(decisions, proposed)
         name = type(self._planner).__name__
+        try:
+            with torch.no_grad():
+                chosen: Any = self._planner.choose(decisions, proposed)
+        except Exception as error:
+            error.add_note(f"in {name}.choose, which looks ahead")
+            raise
         if not isinstance(chosen, dict) or chosen.keys() != proposed.keys():
             got = sorted(chosen) if isinstance(chosen, dict) else f"a {type(chosen).__name__}"
             raise RunError(f"{name}.choose returned {got}, but actions have the leaves {sorted(proposed)}")
