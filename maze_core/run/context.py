@@ -338,14 +338,22 @@ class RunContext:
     ) -> SeveralAgents:
         """Return the policy for an environment with several agents, with `reset()` and `act(name, observation)`.
 
-        `check`, `env` and `look_ahead` as of `agent`.
+        `check`, `env` and `look_ahead` as of `agent`. With `env` the observations are those that it returns, else those
+        of the environment that it adapts, such as PettingZoo's.
 
         Raises:
             ConfigError: one agent acts in the environment, or the planner has no environment that it can copy.
         """
         builder = self.run.env_builder("acting")
         planning = self._beside(env, look_ahead=look_ahead, call="agents") if builder.several_agents else None
-        return SeveralAgents(self.policy, builder, deterministic=deterministic, check=check, planning=planning)
+        return SeveralAgents(
+            self.policy,
+            builder,
+            deterministic=deterministic,
+            check=check,
+            planning=planning,
+            converts=not isinstance(env, WatchedAgents),
+        )
 
     def _beside(self, env: Any, *, look_ahead: bool, call: str) -> PlanningBeside | None:
         """Return what looks ahead in an environment; None where the run has no planner, or none is wanted."""

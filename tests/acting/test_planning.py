@@ -201,13 +201,6 @@ def test_a_run_whose_planner_is_missing_says_so(ahead, quick, tmp_path):
         quick(Doors).load(tmp_path / "run")
 
 
-def test_an_exported_file_says_that_it_does_not_look_ahead(ahead, tmp_path):
-    export = pytest.importorskip("maze_export.export")
-    written = export.export_policy(ahead().run, tmp_path / "policy.onnx")
-    assert written.without == ("ahead",)
-    assert b'"without_look_ahead_of": ["ahead"]' in written.file.read_bytes()
-
-
 def test_the_viewer_shows_what_a_planner_does(ahead):
     play = pytest.importorskip("maze_view.play")
     rollouts = pytest.importorskip("maze_recordings.rollouts")

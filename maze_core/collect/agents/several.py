@@ -39,6 +39,7 @@ class SeveralAgents:
         generator: decides sampled actions; None: torch's global one.
         check: refuse what training refuses, see `SingleAgent`.
         planning: looks ahead in the environment whose observations these are; None: the network acts alone.
+        converts: observations are made elsewhere, as by PettingZoo; False: by an environment of the builder's.
 
     Raises:
         ConfigError: one agent acts in the environment.
@@ -53,8 +54,9 @@ class SeveralAgents:
         generator: torch.Generator | None = None,
         check: bool = True,
         planning: PlanningBeside | None = None,
+        converts: bool = True,
     ) -> None:
-        self._planning = planning
+        self._planning, self._converts = planning, converts
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
         with releasing(builder.agents_env(0)) as env:
@@ -103,7 +105,7 @@ class SeveralAgents:
         """Write an agent's observation into its row, unless it is refused."""
         rows, row, checks = self._rows, self._seen[name], self._masks is not None
         try:
-            seen = self._env.observed(name, observation, info)
+            seen = self._env.observed(name, observation, info) if self._converts else observation
         except UnlikeSpaceError as error:
             raise refused(error.key, error.problem, name, checks=checks) from error
         except MisfitError as error:  # what it says next is for who writes environments
