@@ -205,11 +205,13 @@ def authors() -> Sections:
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+    from maze_core.collect.agents.planner import Decision, Planner
     from maze_core.collect.collector import Collector
     from maze_core.collect.replay.collector import ReplayCollector
     from maze_core.collect.rollouts.collector import RolloutCollector
     from maze_core.collect.stepper import Sink, Stepper
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.simulator import Outcome, Simulator, Simulators
     from maze_core.envs.vector import StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
@@ -229,6 +231,7 @@ def authors() -> Sections:
         *(Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
+        *(Planner, Decision, Simulator, Outcome, Simulators),
     ):
         sections[f"Class `{record.__name__}`"] = _record(record)
     sections["Functions"] = _functions()

@@ -247,9 +247,10 @@ class Simulators:
 
     def _build(self, index: int) -> Any:
         env: Any = self._builder.agents_env(index) if self._builder.several_agents else self._builder(index)
-        self._built.append(env)
         if not self._builder.several_agents and lasting_layers(env):
+            release(env)
             raise self._lasting(index)
+        self._built.append(env)
         return env
 
     def _lasting(self, index: int) -> ConfigError:

@@ -154,6 +154,21 @@ def test_python_plays_for_several_agents(ahead, source):
         context.agents(env=planners.DoorsInTurn())
 
 
+class DoorVectors(Plugin):
+    """A source of natively vectorised doors alone."""
+
+    @hookimpl
+    def make_vector_env(self, config, num_envs, seed):
+        return gymnasium.vector.SyncVectorEnv([Doors] * num_envs)
+
+
+def test_native_forms_are_used_one_by_one(ahead):
+    context = ahead(DoorVectors)
+    assert context.train().final_evaluation["eval/return_mean"] == STEPS
+    native = {"name": "gymnasium", "id": "CartPole-v1", "vectorization": "native"}
+    assert ahead(native, overrides={"callbacks.ahead.how": "nothing"}).train().epochs == 2
+
+
 def test_what_cannot_be_copied_is_refused_before_the_first_step(ahead):
     with pytest.raises(ConfigError, match=r"cannot be copied.*(?s:.*)--no-look-ahead"):
         ahead(Chance).train()
