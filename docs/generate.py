@@ -210,6 +210,7 @@ def authors() -> Sections:
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+    from maze_core.collect.agents.planner import Decision, Planner
     from maze_core.collect.collector import Collector
     from maze_core.collect.replay.collector import ReplayCollector
     from maze_core.collect.rollouts.collector import RolloutCollector
@@ -226,6 +227,7 @@ def authors() -> Sections:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.several.agents import MultiAgentEnv, Round
     from maze_core.envs.several.turns import Turn, TurnEnv
+    from maze_core.envs.simulator import Outcome, Simulator, Simulators
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
@@ -264,6 +266,7 @@ def authors() -> Sections:
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
         *(EnvBuilder, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
+        *(Planner, Decision, Simulator, Outcome, Simulators),
     ):
         sections[f"Class `{record.__name__}`"] = _record(record)
     sections["Functions"] = _functions()

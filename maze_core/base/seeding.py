@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     NORMALIZATION = 14
     PLUGIN = 15
     """Free for plugins; the core draws nothing of it."""
+    PLANNING = 16
 
 
 def draw_seed() -> int:

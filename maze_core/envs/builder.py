@@ -46,6 +46,8 @@ class EnvBuilder:
     """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
     tell_agents: bool = False
     """Say in each row which of several agents acts, also where all have equal spaces; networks are chosen by it."""
+    vectorised: bool = True
+    """Use the natively vectorised form where there is one. A planner copies single environments, so it needs those."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. An exception of a plugin gets a note that names the plugin.
@@ -116,6 +118,8 @@ class EnvBuilder:
         Also returns None, with a warning, where a wrapper supports single environments only. Warns when its spaces
         differ from those of the single form.
         """
+        if not self.vectorised:
+            return None
         env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0), self.purpose)
         if env is None:
             return None
@@ -136,7 +140,7 @@ class EnvBuilder:
 
         Also None where the natively vectorised form is not stepped.
         """
-        if self._single_only is not None:
+        if self._single_only is not None or not self.vectorised:
             return None
         native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0), self.purpose)
         if native is None:

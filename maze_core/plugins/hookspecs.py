@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # The types that hooks are called with. Only here the core names types of the folders above plugins; modules below
     # the run take `Run` from here, too.
     from maze_core.collect.agents.agent import Agent as Agent
+    from maze_core.collect.agents.planner import Planner as Planner
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import Rollout as Rollout
@@ -142,6 +143,25 @@ class HookSpecs:
                 @hookimpl
                 def wrap_agent(self, run, agent, env):
                     return CarefulAgent(agent)
+        """
+
+    @hookspec
+    def build_planner(self, policy: Policy, purpose: str) -> Planner | None:
+        """Return a planner, which chooses actions by trying them out in copies of the environment; optional.
+
+        When: before the first step of whatever acts with the run's policy, in the process that acts: `purpose` is
+        `training` (algorithms with a `RolloutCollector` or a `ReplayCollector`), `evaluation`, `rollout` (also of
+        `maze view`), or `acting` (`RunContext.agent`). Outside of training it may be another process or a later one, so
+        the planner depends on the plugin's config and the policy alone. Call rule: of all plugins one may return a
+        planner. None: the policy acts alone. On error: the run stops and the plugin is named.
+
+        The result is a `Planner` (`maze_core.collect.agents.planner`): `choose` chooses the actions. Each environment
+        is followed in a twin, which is copied by `copy.deepcopy` or by replay (`maze_core.envs.simulator`).
+
+            class Careful(Plugin):
+                @hookimpl
+                def build_planner(self, policy):
+                    return CarefulPlanner(policy, self.config.depth)
         """
 
     @hookspec

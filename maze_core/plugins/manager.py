@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         EpochReport,
         Loss,
         MultiAgentEnv,
+        Planner,
         Rollout,
         Run,
         RunSummary,
@@ -47,6 +48,8 @@ class Hooks:
         self._warn = warn or to_stderr
         self._failed: set[int] = set()
         self._agent_is_wrapped = False
+        self._planned: set[str] = set()
+        """The purposes for which a planner was asked for."""
         self._manager = Registry(self.members)
         self._observers = {name: list(self._in_order(name)) for name in HOOKS if name.startswith("on_")}
         self._changers = {name: list(self._in_order(name)) for name in HOOKS if name.startswith("change_")}
@@ -177,6 +180,37 @@ class Hooks:
     def wraps_agent(self) -> bool:
         """True where a plugin changes who acts."""
         return any(True for _ in self._in_order("wrap_agent"))
+
+    def build_planner(self, policy: nn.Module, purpose: str) -> Planner | None:
+        """Return the planner that acts with a policy; None: the policy acts alone.
+
+        Raises:
+            ConfigError: two plugins look ahead, or one looks ahead and another changes who acts.
+        """
+        self._planned.add(purpose)
+        found: list[tuple[Member, Planner]] = []
+        for each, implementation in self._in_order("build_planner"):
+            with self._named("build_planner"):
+                planner = _call(implementation, {"policy": policy, "purpose": purpose})
+            if planner is not None and not callable(getattr(planner, "choose", None)):
+                raise self._wrong_result("build_planner", planner, "Planner", each.kind)
+            if planner is not None:
+                found.append((each, planner))
+        wrapping = [each for each, _ in self._in_order("wrap_agent")] if purpose == "training" else []
+        others = [each for each, _ in found[1:]] or (wrapping if found else [])
+        if others:
+            first, second = found[0][0], others[0]
+            raise ConfigError(
+                f"{first.name} and {second.name} both choose actions",
+                second.place or second.kind,
+                "Leave one of them out.",
+            )
+        return found[0][1] if found else None
+
+    def plans_elsewhere(self) -> str | None:
+        """Return the plugin that looks ahead, but not in training, as the algorithm collects its data another way."""
+        looking = self.implementers("build_planner")
+        return looking[0].name if looking and "training" not in self._planned else None
 
     def check_wrapped(self, algorithm: str) -> None:
         """Raise ConfigError for a plugin that wraps the agent of a run whose algorithm never asked for it."""

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.several import SeveralAgents
 from maze_core.collect.agents.single import SingleAgent, compute_action
+from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers, recall
 from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
 from maze_core.plugins import discovery
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.data.trajectory import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
@@ -240,9 +242,12 @@ class RunContext:
         wrappers = enumerate(self.config.wrappers)
         return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
 
-    def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
-        """Evaluate the current policy and return `eval/…` metrics of raw returns."""
-        return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+    def evaluate(self, deterministic: bool | None = None, *, look_ahead: bool = True) -> dict[str, float]:
+        """Evaluate the current policy and return `eval/…` metrics of raw returns.
+
+        `look_ahead`: with the run's planner, if it has one; False: the network acts alone.
+        """
+        return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic, look_ahead=look_ahead)
 
     def rollout(
         self,
@@ -254,6 +259,7 @@ class RunContext:
         workers: int | None = None,
         runner: Part | None = None,
         seed: int | None = None,
+        look_ahead: bool = True,
     ) -> list[Trajectory]:
         """Play episodes with the current policy and return their trajectories.
 
@@ -265,6 +271,7 @@ class RunContext:
             workers: number of workers; no effect on the result. None: this process, or as many as `runner` chooses.
             runner: starts the workers, such as `"ray"`; None: the local runner, if there are several.
             seed: decides the episodes; None: a fresh one.
+            look_ahead: as of `evaluate`.
 
         Raises:
             ConfigError: maze-recordings is not installed, or a part of the run does not fit.
@@ -279,51 +286,88 @@ class RunContext:
             workers=workers,
             runner=None if runner is None else part_config("runner", Parts().plugin("runner", runner)),
             seed=draw_seed() if seed is None else seed,
+            look_ahead=look_ahead,
             load=self._load,
         )
         return played
 
-    def make_env(self) -> gymnasium.Env[Any, Any]:
+    def make_env(self) -> Any:
         """Return an environment of this run, wrapped as in training; `compute_action` takes its observations.
 
-        Its wrappers remember what those of the evaluations do.
+        Its wrappers remember what those of the evaluations do. Where several agents act it is a `MultiAgentEnv`. It
+        remembers its episode where a planner needs that.
         """
+        if self._several_agents:
+            return WatchedAgents(self.run.env_builder("acting").agents_env(0))
         env = self.run.env_builder("acting")(0)
         if memory := self.run.wrapper_memory():
             recall(lasting_layers(env), memory[0])
-        return env
+        return env if self.run.planners is None else WatchedEnv(env)
 
     def compute_action(self, observation: Any, deterministic: bool = True, *, check: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.
 
         Raises:
-            ConfigError: the policy remembers, several agents act in the environment, or the observation is refused.
+            ConfigError: the policy remembers, several agents act in the environment, a planner looks ahead, or the
+                observation is refused.
         """
         self._check_single()
+        self._beside(None, look_ahead=True, call="agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
 
-    def agent(self, deterministic: bool = True, *, check: bool = True) -> SingleAgent:
+    def agent(
+        self, deterministic: bool = True, *, check: bool = True, env: Any = None, look_ahead: bool = True
+    ) -> SingleAgent:
         """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory.
 
         With `check` it refuses observations that training refuses: another structure, shape or dtype than the
         observation space has, NaN, infinity, masks without a choice. Without, it acts without looking.
 
+        A run with a planner needs `env`, the environment that is played, of which it makes copies to look ahead:
+        `env = context.make_env()`. With `look_ahead=False` the network acts alone.
+
         Raises:
-            ConfigError: several agents act in the environment.
+            ConfigError: several agents act in the environment, or the planner has no environment that it can copy.
         """
         self._check_single()
-        return SingleAgent(self.policy, deterministic=deterministic, check=check)
+        planning = self._beside(env, look_ahead=look_ahead, call="agent")
+        return SingleAgent(self.policy, deterministic=deterministic, check=check, planning=planning)
 
-    def agents(self, deterministic: bool = True, *, check: bool = True) -> SeveralAgents:
+    def agents(
+        self, deterministic: bool = True, *, check: bool = True, env: Any = None, look_ahead: bool = True
+    ) -> SeveralAgents:
         """Return the policy for an environment with several agents, with `reset()` and `act(name, observation)`.
 
-        `check` as of `agent`.
+        `check`, `env` and `look_ahead` as of `agent`. With `env` the observations are those that it returns, else those
+        of the environment that it adapts, such as PettingZoo's.
 
         Raises:
-            ConfigError: one agent acts in the environment.
+            ConfigError: one agent acts in the environment, or the planner has no environment that it can copy.
         """
         builder = self.run.env_builder("acting")
-        return SeveralAgents(self.policy, builder, deterministic=deterministic, check=check)
+        planning = self._beside(env, look_ahead=look_ahead, call="agents") if builder.several_agents else None
+        return SeveralAgents(
+            self.policy,
+            builder,
+            deterministic=deterministic,
+            check=check,
+            planning=planning,
+            converts=not isinstance(env, WatchedAgents),
+        )
+
+    def _beside(self, env: Any, *, look_ahead: bool, call: str) -> PlanningBeside | None:
+        """Return what looks ahead in an environment; None where the run has no planner, or none is wanted."""
+        planning = self.run.planning("acting") if look_ahead else None
+        if planning is None:
+            return None
+        if env is None:
+            raise ConfigError(
+                "this run acts with a planner, which looks ahead in copies of the environment that is played",
+                "env",
+                f"Next: env = context.make_env(), {call} = context.{call}(env=env); "
+                f"or context.{call}(look_ahead=False), where the network acts alone.",
+            )
+        return self.run.planning_beside(planning, env)
 
     @cached_property
     def _several_agents(self) -> bool:

@@ -43,8 +43,8 @@ class Kind:
 class RunEnvironments:
     """Builds the environments of training and evaluation, and starts workers, through the run's runner."""
 
-    def __init__(self, config: RunConfig, load: Loader) -> None:
-        self._config, self._load = config, load
+    def __init__(self, config: RunConfig, load: Loader, *, vectorised: bool = True) -> None:
+        self._config, self._load, self._vectorised = config, load, vectorised
         self._runner: Any = load("runner", config.runner.name)(config.runner)
         self._training: VectorEnv | None = None
         self._evaluation: VectorEnv | None = None
@@ -96,7 +96,7 @@ class RunEnvironments:
         seed = 0 if config.seed is None else config.seed
         limit = config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
         tell = tells_agents(config.model)
-        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit, tell)
+        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit, tell, self._vectorised)
 
     @property
     def has_collectors(self) -> bool:

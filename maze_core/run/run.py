@@ -14,6 +14,8 @@ from maze_core.base.free_ram import is_about_memory
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
+from maze_core.collect.agents.planner_source import PlannerSource
+from maze_core.collect.agents.planning import Planning, PlanningAgent, PlanningBeside
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.wrappers.carry import cycled, fits, training_memory
 from maze_core.learn.algorithm import check_memory_of, check_optimizer, check_run
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.collect.agents.network import NetworkAgent
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
@@ -120,7 +124,11 @@ class Run(RunProgress):
         if not to_act:
             check_installed(config.learners)
         self.device = _device(config.algorithm.device)
-        self._environments = RunEnvironments(config, load)
+        self.planners = PlannerSource.of(self.hooks, load)
+        """Builds the planner with which the policy acts, in any process; None: the policy acts alone."""
+        self._plannings: dict[str, Planning | None] = {}
+        self._planning_agents: list[PlanningAgent | PlanningBeside] = []
+        self._environments = RunEnvironments(config, load, vectorised=self.planners is None)
         self._say = warn or to_stderr
         self._recalled: list[Memory] = []
         self.to_act = to_act
@@ -179,6 +187,10 @@ class Run(RunProgress):
             self.algorithm.setup_loss(self)
             self.algorithm.setup(self)
         self.hooks.check_wrapped(self.config.algorithm.name)
+        if (looking := self.hooks.plans_elsewhere()) is not None:
+            self.notes.append(
+                f"{looking} looks ahead in evaluations only: {self.config.algorithm.name} collects without a planner"
+            )
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
             built, beside = self.hooks.build_modules(self)
         self.side_learners = SideLearners(beside)
@@ -253,6 +265,45 @@ class Run(RunProgress):
         """
         return self._environments.builder(purpose, env)
 
+    def planning(self, purpose: str) -> Planning | None:
+        """Return what looks ahead where the policy acts for a purpose, `training`, `evaluation`, `rollout` or `acting`.
+
+        None: no plugin of the run does. The planner is that of the run's own plugin, so that it may work with its other
+        hooks. Errors as for `Hooks.build_planner`.
+        """
+        if self.planners is None:
+            return None
+        if purpose not in self._plannings:
+            planner = self.hooks.build_planner(self.policy, purpose)
+            builder = self.env_builder(purpose)
+            self._plannings[purpose] = None if planner is None else Planning(planner, builder)
+        return self._plannings[purpose]
+
+    def planning_agent(self, network: NetworkAgent, env: VectorEnv, seeds: EpisodeSeeds) -> PlanningAgent | None:
+        """Return an agent that looks ahead in the training environments, closed with the run; None: no plugin does.
+
+        A collector of one's own lets it act, and saves its state beside that of the `Stepper`.
+
+        Raises:
+            ConfigError: the environments cannot be copied.
+        """
+        planning = self.planning("training")
+        if planning is None:
+            return None
+        agent = planning.agent(network, env, seeds, learns=True)
+        self._planning_agents.append(agent)
+        return agent
+
+    def planning_beside(self, planning: Planning, env: Any) -> PlanningBeside:
+        """Return what looks ahead in an environment that somebody else steps, closed with the run.
+
+        Raises:
+            ConfigError: the environment cannot be copied, or is another one than the run's.
+        """
+        beside = PlanningBeside(planning, self.seed, env)
+        self._planning_agents.append(beside)
+        return beside
+
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
         return self._environments.workers(task, count)
@@ -264,11 +315,17 @@ class Run(RunProgress):
     # Evaluation
 
     def evaluate(
-        self, number: int, deterministic: bool | None = None, policy: ActingPolicy | None = None
+        self,
+        number: int,
+        deterministic: bool | None = None,
+        policy: ActingPolicy | None = None,
+        *,
+        look_ahead: bool = True,
     ) -> dict[str, float]:
         """Evaluate the policy and return `eval/…` metrics of raw returns; `number` selects the episodes.
 
-        `policy` acts instead of the run's network. Returns an empty dict if no episodes are configured.
+        `policy` acts instead of the run's network, and without the run's planner; `look_ahead` False: the network acts
+        alone. Returns an empty dict if no episodes are configured.
 
         Raises:
             EvaluationInterrupted: the run was interrupted during the evaluation.
@@ -284,6 +341,7 @@ class Run(RunProgress):
                 number,
                 deterministic,
                 lambda: self.terminated or (self.interrupted and not before),
+                self.planning("evaluation") if look_ahead and policy is None else None,
             )
             self.histograms |= self._evaluation.histograms
             return metrics
@@ -447,7 +505,7 @@ class Run(RunProgress):
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
-        release(self._others, self.algorithm, self._environments)
+        release(self._others, self.algorithm, *self._planning_agents, self._environments)
 
 
 def _was_evaluated(saved: dict[str, Any]) -> bool:

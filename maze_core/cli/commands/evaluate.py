@@ -40,6 +40,9 @@ def evaluate(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as env.kwargs.size=5; repeatable."),
     ] = None,
+    look_ahead: Annotated[
+        bool, typer.Option("--look-ahead/--no-look-ahead", help="Act with the run's planner, if it has one.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Evaluate a run's policy.
@@ -61,7 +64,16 @@ def evaluate(
             raise ConfigError("is only for the run's own policy, not for --policy", f"--{name}")
     deterministic = None if stochastic is None else not stochastic
     found = evaluate_saved(
-        run, episodes, seed, deterministic, checkpoint, video, policy=policy, runner=runner, overrides=set_ or ()
+        run,
+        episodes,
+        seed,
+        deterministic,
+        checkpoint,
+        video,
+        policy=policy,
+        runner=runner,
+        overrides=set_ or (),
+        look_ahead=look_ahead,
     )
     if as_json:
         acted = {"checkpoint": found.checkpoint, "epoch": found.epoch} if policy is None else {"policy": policy}

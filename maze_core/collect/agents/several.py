@@ -20,6 +20,7 @@ from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
+    from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.envs.builder import EnvBuilder
     from maze_core.models.policy import Policy
 
@@ -37,6 +38,8 @@ class SeveralAgents:
         deterministic: most likely actions instead of samples.
         generator: decides sampled actions; None: torch's global one.
         check: refuse what training refuses, see `SingleAgent`.
+        planning: looks ahead in the environment whose observations these are; None: the network acts alone.
+        converts: observations are made elsewhere, as by PettingZoo; False: by an environment of the builder's.
 
     Raises:
         ConfigError: one agent acts in the environment.
@@ -50,7 +53,10 @@ class SeveralAgents:
         deterministic: bool = True,
         generator: torch.Generator | None = None,
         check: bool = True,
+        planning: PlanningBeside | None = None,
+        converts: bool = True,
     ) -> None:
+        self._planning, self._converts = planning, converts
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
         with releasing(builder.agents_env(0)) as env:
@@ -73,6 +79,8 @@ class SeveralAgents:
         """Forget the last episode. Call it where an episode begins."""
         for agent in self._agents.values():
             agent.begin([0])
+        if self._planning is not None:
+            self._planning.begin()
 
     def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
         """Return an agent's action for the next observation at which it acts, both in its own spaces.
@@ -88,14 +96,16 @@ class SeveralAgents:
         if name not in self._agents:
             raise ConfigError(f"there is no agent {name!r:.80}", "env", f"Agents: {', '.join(self._agents)}")
         self._read(name, observation, info or {})
-        choice = self._agents[name].act(self._seen[name])
-        return self._rows.own(name, self._actions.rows(choice.actions)[0])
+        actions = self._agents[name].act(self._seen[name]).actions
+        if self._planning is not None:
+            actions = self._planning.choose(observation, actions, name)
+        return self._rows.own(name, self._actions.rows(actions)[0])
 
     def _read(self, name: str, observation: Any, info: Mapping[str, Any]) -> None:
         """Write an agent's observation into its row, unless it is refused."""
         rows, row, checks = self._rows, self._seen[name], self._masks is not None
         try:
-            seen = self._env.observed(name, observation, info)
+            seen = self._env.observed(name, observation, info) if self._converts else observation
         except UnlikeSpaceError as error:
             raise refused(error.key, error.problem, name, checks=checks) from error
         except MisfitError as error:  # what it says next is for who writes environments

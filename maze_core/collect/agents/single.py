@@ -17,6 +17,7 @@ from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
+    from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.models.policy import Policy
 
 
@@ -57,6 +58,7 @@ class SingleAgent:
         check: refuse what training refuses: another structure, shape or dtype than the observation space has, values
             outside of its discrete leaves, NaN, infinity, masks without a choice. Without, only what cannot be stored
             in the observation space is refused.
+        planning: looks ahead in the environment whose observations these are; None: the network acts alone.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class SingleAgent:
         deterministic: bool = True,
         generator: torch.Generator | None = None,
         check: bool = True,
+        planning: PlanningBeside | None = None,
     ) -> None:
+        self._planning = planning
         self._space = policy.observation_space
         self._masks = MaskCheck(policy.observation_space, policy.action_space) if check else None
         self._observations, self._actions = ObservationCodec(policy.observation_space), ActionCodec(policy.action_space)
@@ -77,6 +81,8 @@ class SingleAgent:
     def reset(self) -> None:
         """Forget the last episode. Call it where an episode begins."""
         self._agent.begin([0])
+        if self._planning is not None:
+            self._planning.begin()
 
     def act(self, observation: Any) -> Any:
         """Return the action for the next observation of the episode, both in the environment's own spaces.
@@ -86,8 +92,10 @@ class SingleAgent:
         """
         masks = self._masks
         tree = self._unchecked(observation) if masks is None else self._checked(observation, masks)
-        choice = self._agent.act(tree)
-        return self._actions.rows(choice.actions)[0]
+        actions = self._agent.act(tree).actions
+        if self._planning is not None:
+            actions = self._planning.choose(observation, actions)
+        return self._actions.rows(actions)[0]
 
     def _unchecked(self, observation: Any) -> Tree:
         try:

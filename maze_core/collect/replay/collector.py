@@ -139,13 +139,14 @@ class ReplayCollector(Collector):
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
-        shared = can_share_replay(run, n_steps, num_envs, exploration)
+        shared = run.planning("training") is None and can_share_replay(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs, collecting=shared)
         drawn_from = torch_generator(run.seed, Purpose.POLICY_NOISE)
         noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
         self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=env.num_envs)
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        self._planning = run.planning_agent(self._agent, env, seeds)
         self._stepper = Stepper(env, seeds)
         self._remote = None
         if shared:
@@ -218,6 +219,9 @@ class ReplayCollector(Collector):
 
     def _take_some_first_steps(self) -> None:
         stepper, agent, sink = self._stepper, self._first_agent, self._sink
+        if self._planning is not None:
+            stepper.step(self._planning.beside(agent), sink)
+            return
         missing = max(1, steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs))
         if self._remote is None or not self._remote.take(stepper, agent, sink, missing):
             stepper.step(agent, sink)
@@ -231,7 +235,7 @@ class ReplayCollector(Collector):
         before = self.replay.steps
         if self._remote is None:
             self._agent.expect(self._n_steps)
-            self._stepper.step(self._agent, self._sink, self._n_steps)
+            self._stepper.step(self._planning or self._agent, self._sink, self._n_steps)
         else:
             rollout = self._remote.collect(self._stepper)
             self._stepper.follow(self._agent, self._sink, rollout)
@@ -265,7 +269,7 @@ class ReplayCollector(Collector):
     def state(self) -> dict[str, Any]:
         """Write new rows to disk; return all random states, that of the environments, and which rows belong to it."""
         return {
-            **self._agent.state(),
+            **(self._planning or self._agent).state(),
             **self._stepper.state(),
             "first_policy": self._first_agent.state(),
             "warm": self._warm,
@@ -292,7 +296,7 @@ class ReplayCollector(Collector):
                 "algorithm",
                 "Next: a new run with --init-from, which takes the parameters over.",
             )
-        self._agent.load_state(state)
+        (self._planning or self._agent).load_state(state)
         self._first_agent.load_state(state["first_policy"])
         self._warm = state["warm"]
         self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none

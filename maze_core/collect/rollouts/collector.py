@@ -63,7 +63,7 @@ class RolloutCollector(Collector):
         self._actors = actors_of(run.observation_space)
         self._groups = AgentGroups(run)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
-        shared = not run.hooks.wraps_agent and can_share(run, exploration)
+        shared = not run.hooks.wraps_agent and run.planning("training") is None and can_share(run, exploration)
         _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
         env = run.training_env(num_envs, collecting=shared)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
@@ -83,7 +83,7 @@ class RolloutCollector(Collector):
             noise,
             lambda: self._show_progress(copies),
             exploration,
-            lambda agent: run.hooks.wrap_agent(run, agent, env),
+            lambda agent: run.planning_agent(agent, env, seeds) or run.hooks.wrap_agent(run, agent, env),
         )
 
     @property

@@ -180,7 +180,7 @@ class Sampler:
         noise: torch.Generator | Noise,
         on_step: Callable[[], None] = lambda: None,
         exploration: Exploration | None = None,
-        wrapped: Callable[[Agent], Agent] = lambda agent: agent,
+        wrapped: Callable[[NetworkAgent], Agent] = lambda agent: agent,
         rows: int | None = None,
         *,
         complete: bool = False,

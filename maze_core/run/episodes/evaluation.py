@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,11 +18,13 @@ from maze_core.envs.masks import MaskCheck
 from maze_core.envs.processes.worker import Share
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, copies_of
+from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.agent import Agent, Choice
+    from maze_core.collect.agents.planning import Planning
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
 
@@ -44,6 +46,7 @@ def evaluate_policy(
     stopped: Callable[[], bool] = lambda: False,
     max_episode_steps: int | None = None,
     watch: Callable[[int], None] = lambda steps: None,
+    planning: Planning | None = None,
 ) -> list[Episode]:
     """Play episodes 0 … n_episodes-1 and return them in order.
 
@@ -63,15 +66,19 @@ def evaluate_policy(
         max_episode_steps: an environment that exceeds it is abandoned: its episode is returned unfinished, with the
             wrappers' rewards, and it plays no later episodes.
         watch: called now and then with the number of steps of the longest unfinished episode.
+        planning: looks ahead with a network, in environments of its own; None: the policy acts alone.
 
     Raises:
+        ConfigError: the environments cannot be copied, so that nobody can look ahead in them.
         EvaluationInterrupted: `stopped` returned true.
     """
-    playing = Playing(
-        policy, env, seeds, n_episodes, deterministic=deterministic, noise=noise, limit=max_episode_steps, watch=watch
-    )
     over = False
-    with evaluation_mode(policy):
+    with ExitStack() as stack:
+        agent = evaluating_agent(policy, env, deterministic, noise)
+        if planning is not None and isinstance(agent, NetworkAgent):
+            agent = stack.enter_context(releasing(planning.agent(agent, env, seeds)))
+        playing = Playing(agent, env, seeds, n_episodes, limit=max_episode_steps, watch=watch)
+        stack.enter_context(evaluation_mode(policy))
         while not over:
             if stopped():
                 raise EvaluationInterrupted
@@ -98,24 +105,23 @@ class Playing:
     """An evaluation that is under way, on all environments or on a share of them.
 
     Args:
+        agent: acts in `env`.
         share: the environments of `env` among those of the evaluation; None: they are all.
         limit: as `max_episode_steps` of `evaluate_policy`, which explains the others.
     """
 
     def __init__(
         self,
-        policy: Policy | ActingPolicy,
+        agent: Agent,
         env: VectorEnv,
         seeds: EpisodeSeeds,
         n_episodes: int,
         *,
-        deterministic: bool,
-        noise: torch.Generator,
         limit: int | None,
         share: Share | None = None,
         watch: Callable[[int], None] = lambda steps: None,
     ) -> None:
-        self._agent = _agent(policy, env, deterministic, noise, share)
+        self._agent = agent
         self._quota = _Quota(share or Share(0, copies_of(env), copies_of(env)), n_episodes, limit)
         self._stepper, self._watch = Stepper(env, seeds), watch
 
@@ -145,9 +151,14 @@ class Playing:
         return not quota.missing
 
 
-def _agent(
-    policy: Policy | ActingPolicy, env: VectorEnv, deterministic: bool, noise: torch.Generator, share: Share | None
+def evaluating_agent(
+    policy: Policy | ActingPolicy,
+    env: VectorEnv,
+    deterministic: bool,
+    noise: torch.Generator,
+    share: Share | None = None,
 ) -> Agent:
+    """Return the agent of a policy in the environments of an evaluation, or in a share of them."""
     if isinstance(policy, ActingPolicy):
         rngs = [np.random.default_rng([noise.initial_seed(), row]) for row in range(env.num_envs)]
         return RuleAgent(policy, rngs, env.action_space)

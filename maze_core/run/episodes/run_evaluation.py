@@ -19,6 +19,7 @@ from maze_core.run.episodes.statistics import summarize
 from maze_core.run.episodes.worker_evaluation import evaluate_on_workers
 
 if TYPE_CHECKING:
+    from maze_core.collect.agents.planning import Planning
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import Episode, VectorEnv
@@ -52,12 +53,17 @@ class RunEvaluation:
             env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
 
     def evaluate(
-        self, policy: Policy | ActingPolicy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+        self,
+        policy: Policy | ActingPolicy,
+        number: int,
+        deterministic: bool | None,
+        stopped: Callable[[], bool],
+        planning: Planning | None = None,
     ) -> dict[str, float]:
         """Return `eval/…` metrics of raw returns; `number` selects the episodes.
 
         `deterministic` None: as configured. `stopped` is called before each step, or about every second of workers
-        that play on their own.
+        that play on their own. `planning`: looks ahead with a network.
 
         The final evaluation, which may be repeated, leaves no trace in what wrappers remember.
 
@@ -70,7 +76,7 @@ class RunEvaluation:
         own = integer_seed(self._seed, Purpose.EVAL_NOISE, number, 1)
         try:
             with isolated_rng(own), torch_threads(self._config.threads):
-                episodes = self._play(policy, number, deterministic, stopped)
+                episodes = self._play(policy, number, deterministic, stopped, planning)
         except EvaluationInterrupted:
             self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
@@ -83,7 +89,12 @@ class RunEvaluation:
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def _play(
-        self, policy: Policy | ActingPolicy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+        self,
+        policy: Policy | ActingPolicy,
+        number: int,
+        deterministic: bool | None,
+        stopped: Callable[[], bool],
+        planning: Planning | None,
     ) -> list[Episode]:
         """Return the episodes, played by the workers where there are some that can."""
         options, seeds = self._config.evaluation, self._episode_seeds(number)
@@ -96,16 +107,18 @@ class RunEvaluation:
                 raise EvaluationInterrupted
             self._endless.watch(steps)
 
-        episodes = evaluate_on_workers(
-            self._env,
-            policy,
-            look,
-            seeds=seeds,
-            n_episodes=n_episodes,
-            deterministic=deterministic,
-            noise=noise,
-            limit=options.max_episode_steps,
-        )
+        episodes = None
+        if planning is None:  # its twins of the environments are here
+            episodes = evaluate_on_workers(
+                self._env,
+                policy,
+                look,
+                seeds=seeds,
+                n_episodes=n_episodes,
+                deterministic=deterministic,
+                noise=noise,
+                limit=options.max_episode_steps,
+            )
         if episodes is not None:
             return episodes
         return evaluate_policy(
@@ -118,6 +131,7 @@ class RunEvaluation:
             stopped=stopped,
             max_episode_steps=options.max_episode_steps,
             watch=self._endless.watch,
+            planning=planning,
         )
 
     def _episode_seeds(self, number: int) -> EpisodeSeeds:

@@ -52,6 +52,7 @@ def evaluate_saved(
     policy: str | None = None,
     runner: str | None = None,
     overrides: Sequence[str] = (),
+    look_ahead: bool = True,
     load: Loader = discovery.load,
 ) -> Evaluation:
     """Evaluate a saved run's policy, or another one in the environment of a saved run.
@@ -66,6 +67,7 @@ def evaluate_saved(
         policy: a policy plugin, or a file that one plays, which acts instead of the run's network.
         runner: name of the runner that steps the environments; None: that of the run, on this machine.
         overrides: further changes of the configuration, and of that of `policy`, as `path=value` texts.
+        look_ahead: with the run's planner, if it has one; False: the network acts alone.
         load: how plugin classes are found.
     """
     seed = draw_seed() if seed is None else seed
@@ -83,8 +85,8 @@ def evaluate_saved(
         acting = _policy(run, policy, its, load)
         with ExitStack() as stack:
             film = None if video is None else stack.enter_context(closing(_film(run, video)))
-            metrics = run.evaluate(FINAL_EVALUATION, deterministic, acting)
-            videos = [] if film is None else film.shoot(deterministic=deterministic, policy=acting)
+            metrics = run.evaluate(FINAL_EVALUATION, deterministic, acting, look_ahead=look_ahead)
+            videos = [] if film is None else film.shoot(deterministic, acting, look_ahead=look_ahead)
     metrics.pop("time/evaluation_seconds")
     name = checkpoint_folder(find_run(run_dir), checkpoint).name
     title = f"{run.config.algorithm.name} on {run.config.env_title}"
@@ -94,8 +96,10 @@ def evaluate_saved(
 class Film(Protocol):
     """The film of an episode; close it after use."""
 
-    def shoot(self, *, deterministic: bool | None = None, policy: ActingPolicy | None = None) -> list[Path]:
-        """Play the episode and return the files. `policy` acts instead of the run's network."""
+    def shoot(
+        self, deterministic: bool | None = None, policy: ActingPolicy | None = None, *, look_ahead: bool = True
+    ) -> list[Path]:
+        """Play the episode and return the files. `policy` acts instead of the run's network, as for `Run.evaluate`."""
 
     def close(self) -> None:
         """Close the environment and the file."""

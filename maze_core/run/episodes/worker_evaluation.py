@@ -13,7 +13,7 @@ from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.workers.assignment import draws_itself
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.vector import agents_of
-from maze_core.run.episodes.evaluation import Playing, evaluation_mode
+from maze_core.run.episodes.evaluation import Playing, evaluating_agent, evaluation_mode
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
@@ -48,16 +48,8 @@ class WorkerGame:
         torch.set_num_threads(game.threads)
         noise = torch.Generator().manual_seed(game.noise)
         self._policy = game.policy
-        self._playing = Playing(
-            game.policy,
-            env,
-            game.seeds,
-            game.n_episodes,
-            deterministic=game.deterministic,
-            noise=noise,
-            limit=game.limit,
-            share=share,
-        )
+        agent = evaluating_agent(game.policy, env, game.deterministic, noise, share)
+        self._playing = Playing(agent, env, game.seeds, game.n_episodes, limit=game.limit, share=share)
 
     def advance(self, seconds: float) -> list[Episode] | int:
         """Play for so many seconds; return the episodes, or the steps of the longest one so far."""

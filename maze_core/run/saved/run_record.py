@@ -36,7 +36,8 @@ def observers(run: Run) -> dict[str, str]:
     """Return the callbacks that have no part in acting: their keys and the names of their plugins."""
     members = [each for each in run.hooks.members if each.kind == "callback"]
     callbacks = zip(run.config.callbacks, members, strict=True)
-    return {key: member.name for key, member in callbacks if not hasattr(member.plugin, "build_policy")}
+    acting = ("build_policy", "build_planner")
+    return {key: each.name for key, each in callbacks if not any(hasattr(each.plugin, hook) for hook in acting)}
 
 
 def noted_observers(run_dir: Path) -> dict[str, str]:

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from maze_core.run.run import Run
 
 _EPOCHS = 3
-_LEARNING = ("build_modules", "compute_loss", "wrap_agent", "change_rollout", "change_transitions", "build_policy")
+_LEARNING = (
+    "build_modules",
+    "compute_loss",
+    "wrap_agent",
+    "build_planner",
+    "change_rollout",
+    "change_transitions",
+    "build_policy",
+)
 """Hooks with which a callback affects what is learned."""
 _PLANTED = "planted by the conformance kit"
 

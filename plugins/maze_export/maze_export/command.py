@@ -61,11 +61,14 @@ def export(
     with closing(open_policy(run, checkpoint, [*(set_ or ()), *here])) as opened:
         written = export_policy(opened, out, None if format is None else format.value, stochastic=stochastic)
     if as_json:
-        output.print_json({"file": str(written.file), "bytes": written.bytes, "rows": written.rows})
+        facts = {"file": str(written.file), "bytes": written.bytes, "rows": written.rows}
+        output.print_json({**facts, **({"without_look_ahead_of": written.without} if written.without else {})})
         return
     output.say(
         f"wrote {written.file}, {written.bytes:,} bytes; "
         f"it acts as torch does on {counted(written.rows, 'observation')}"
     )
+    if written.without:
+        output.say(f"it is the network alone: this run acts with {', '.join(written.without)}, which looks ahead")
     if written.file.suffix == ".onnx":
         output.say(f"Next: maze eval {argument(run)} --policy {argument(written.file)}")

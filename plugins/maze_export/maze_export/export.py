@@ -29,6 +29,8 @@ class Exported(NamedTuple):
     bytes: int
     rows: int
     """Observations on which it was compared with torch."""
+    without: tuple[str, ...] = ()
+    """The plugins with which the run looks ahead: the file is the network alone."""
 
 
 def export_policy(
@@ -63,7 +65,14 @@ def export_policy(
         files.write_bytes(file, data)
     except OSError as error:
         raise _unwritable(file, str(error.strerror)) from None
-    return Exported(file, len(data), len(next(iter(obs.values()))))
+    return Exported(file, len(data), len(next(iter(obs.values()))), _planners(run))
+
+
+def _planners(run: Run) -> tuple[str, ...]:
+    """Return the plugins with which a run looks ahead where it acts."""
+    if run.planners is None or run.planning("acting") is None:
+        return ()
+    return tuple(config.name for _, config, _ in run.planners.parts)
 
 
 def _format(file: Path, format: Format | None) -> Format:
@@ -101,4 +110,6 @@ def _facts(run: Run) -> dict[str, Any]:
         "env_steps": run.env_steps,
         "seed": run.seed,
     }
+    if planners := _planners(run):
+        origin["without_look_ahead_of"] = list(planners)
     return {"run": origin, "versions": versions(["maze-export", "onnx", "onnxscript", "onnxruntime"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from gymnasium import spaces
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import map_tree, take_rows
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.stepper import Stepper
 from maze_core.data.trajectory import Trajectory
@@ -19,6 +21,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
 from maze_core.envs.wrappers.carry import cycled
+from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.agent import Agent, Choice
+    from maze_core.collect.agents.planning import Planning
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.envs.wrappers.carry import Memory
 
@@ -51,13 +55,15 @@ def play(
     count: int,
     stopped: Callable[[], bool],
     memory: Sequence[Memory] = (),
+    planning: Planning | None = None,
 ) -> Iterator[Played]:
     """Play episodes `first` … `first + count - 1`, at most one per environment, and yield them in this order.
 
     An episode depends only on `seed`, its number, the agent and the number of environments: each has its own seed
     and random generators. When `stopped` becomes true, only the episodes finished so far are yielded.
     `agent_of` returns the agent that acts with the given generators, one per row. `memory` is what wrappers remember
-    before an episode, the same whatever was played before: episode k takes the entry k, in turn.
+    before an episode, the same whatever was played before: episode k takes the entry k, in turn. `planning` looks ahead
+    with a network.
     """
     env.load_memory(cycled(memory, range(first, first + copies_of(env))))
     seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=copies_of(env), first=first)
@@ -66,13 +72,16 @@ def play(
     agent = agent_of([generator(seed, Purpose.ROLLOUT_NOISE, *row) for row in rows])
     recording = _AgentsRecording(env, seeds) if lanes else _Recording(env, seeds)
     stepper = Stepper(env, seeds)
-    stepper.begin(recording.room({}))
-    following = 0
-    while following < count and not stopped():
-        stepper.step(agent, recording)
-        while following < count and following in recording.ended:
-            yield _numbered(recording.ended.pop(following), first)
-            following += 1
+    with ExitStack() as stack:
+        if planning is not None and isinstance(agent, NetworkAgent):
+            agent = stack.enter_context(releasing(planning.agent(agent, env, seeds)))
+        stepper.begin(recording.room({}))
+        following = 0
+        while following < count and not stopped():
+            stepper.step(agent, recording)
+            while following < count and following in recording.ended:
+                yield _numbered(recording.ended.pop(following), first)
+                following += 1
     for row in sorted(row for row in recording.ended if following <= row < count):
         yield _numbered(recording.ended[row], first)
 

@@ -35,6 +35,8 @@ from maze_recordings.writer import TrajectoryWriter, check_free
 if TYPE_CHECKING:
     from gymnasium import Space
 
+    from maze_core.collect.agents.planner_source import PlannerSource
+    from maze_core.collect.agents.planning import Planning
     from maze_core.collect.pools.runner import Runner
     from maze_core.collect.pools.workers import Shared, WorkerPool
     from maze_core.data.trajectory import Trajectory
@@ -61,6 +63,9 @@ class Player(Protocol):
     def about(self) -> dict[str, Any]:
         """Return a description of the policy as plain data."""
 
+    def planning(self, builder: EnvBuilder) -> Planning | None:
+        """Return what looks ahead in the environments of a builder; None: nothing does."""
+
 
 @dataclass(frozen=True)
 class TrainedPolicy:
@@ -70,6 +75,8 @@ class TrainedPolicy:
     deterministic: bool
     origin: dict[str, Any]
     """The run in which it was trained."""
+    planners: PlannerSource | None = None
+    """Looks ahead with the network; None: it acts alone."""
 
     def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
         """Return a function that builds agents; the network was built for these spaces."""
@@ -78,7 +85,14 @@ class TrainedPolicy:
 
     def about(self) -> dict[str, Any]:
         """Return the run in which it was trained, and how it acts."""
-        return {**self.origin, "deterministic": self.deterministic}
+        found = {**self.origin, "deterministic": self.deterministic}
+        if self.planners is not None:
+            found["looks_ahead"] = [config.name for _, config, _ in self.planners.parts]
+        return found
+
+    def planning(self, builder: EnvBuilder) -> Planning | None:
+        """Return what looks ahead in the environments of a builder."""
+        return None if self.planners is None else self.planners.planning(self.policy, "rollout", builder)
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,9 @@ class PluginPolicy:
     def about(self) -> dict[str, Any]:
         """Return the policy's configuration."""
         return self.config.model_dump(mode="json")
+
+    def planning(self, builder: EnvBuilder) -> None:
+        """Return None: the plugin acts alone."""
 
 
 @dataclass
@@ -122,6 +139,7 @@ class RolloutTask(Task):
         )
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
         self._memory = self.memory or self._env.memory()
+        self._planning = self.player.planning(self.builder)
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:
         """Play the block (first, count), at most `lanes` episodes, and yield them in order as they end."""
@@ -130,7 +148,7 @@ class RolloutTask(Task):
             raise RunError("the environments are closed")
         if self._films is not None:
             self._films.film(first, count)
-        yield from play(self._env, self._agent_of, self.seed, first, count, stopped, self._memory)
+        yield from play(self._env, self._agent_of, self.seed, first, count, stopped, self._memory, self._planning)
 
     def run(self, job: tuple[int, int], shared: Shared) -> list[Played]:
         """Play a whole block, in a worker."""
@@ -143,11 +161,22 @@ class RolloutTask(Task):
             env.close()
 
 
-def task_of_run(run: Run, seed: int, deterministic: bool | None = None, video: Path | None = None) -> RolloutTask:
-    """Return a task that plays a run's current policy; `deterministic` None: as configured for evaluation."""
+def task_of_run(
+    run: Run,
+    seed: int,
+    deterministic: bool | None = None,
+    video: Path | None = None,
+    *,
+    look_ahead: bool = True,
+) -> RolloutTask:
+    """Return a task that plays a run's current policy; `deterministic` None: as configured for evaluation.
+
+    `look_ahead`: with the run's planner, if it has one.
+    """
     chosen = run.config.evaluation.deterministic if deterministic is None else deterministic
     origin = {"run": str(run.run_dir), "algorithm": run.config.algorithm.name, "epoch": run.epoch}
-    policy = TrainedPolicy(run.policy, chosen, {**origin, "env_steps": run.env_steps})
+    planners = run.planners if look_ahead else None
+    policy = TrainedPolicy(run.policy, chosen, {**origin, "env_steps": run.env_steps}, planners)
     return RolloutTask(run.env_builder("rollout"), policy, seed, video=video, memory=run.wrapper_memory())
 
 
@@ -174,12 +203,13 @@ def rollout_of_run(
     workers: int | None,
     runner: PluginConfig | None,
     seed: int,
+    look_ahead: bool,
     load: Loader,
 ) -> list[Trajectory]:
     """Play episodes with a run's current policy; return their trajectories. Arguments as of `RunContext.rollout`."""
     played: list[Trajectory] = []
     roll_out(
-        task_of_run(run, seed, deterministic),
+        task_of_run(run, seed, deterministic, look_ahead=look_ahead),
         episodes,
         workers=workers,
         runner=runner,

@@ -27,8 +27,10 @@ class Film:
         self._env = self._films.vector_env(1)
         self._env.load_memory(cycled(run.wrapper_memory(), range(1)))
 
-    def shoot(self, *, deterministic: bool | None = None, policy: ActingPolicy | None = None) -> list[Path]:
-        """Play the episode and return the files. `policy` acts instead of the run's network."""
+    def shoot(
+        self, deterministic: bool | None = None, policy: ActingPolicy | None = None, *, look_ahead: bool = True
+    ) -> list[Path]:
+        """Play the episode and return the files. `policy` acts instead of the run's network, as for `Run.evaluate`."""
         run = self._run
         self._films.film(0, 1)
         default = run.config.evaluation.deterministic
@@ -39,6 +41,7 @@ class Film:
             1,
             deterministic=default if deterministic is None else deterministic,
             noise=torch_generator(run.seed, Purpose.EVAL_NOISE, 0),
+            planning=run.planning("evaluation") if look_ahead and policy is None else None,
         )
         return [self._films.path(0)]
 

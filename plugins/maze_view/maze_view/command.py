@@ -41,6 +41,9 @@ def view(
         str | None,
         typer.Option(metavar="NAME", help="best, last or previous; default: best, or last if there is no best."),
     ] = None,
+    look_ahead: Annotated[
+        bool, typer.Option("--look-ahead/--no-look-ahead", help="Act with a run's planner, if it has one.")
+    ] = True,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as env.kwargs.size=5; repeatable."),
@@ -65,6 +68,7 @@ def view(
         "checkpoint": checkpoint,
         "deterministic": None if stochastic is None else not stochastic,
         "overrides": set_ or (),
+        "look_ahead": look_ahead,
     }
     sources = [_run(each, len(runs), count, frames, options, asked=episodes is not None) for each in runs]
     for folder in recordings:

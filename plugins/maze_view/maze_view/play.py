@@ -110,12 +110,13 @@ def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[Played]:
         return cameras[-1]
 
     with torch_threads(1), closing(SerialVectorEnv(build, 1)) as env:
-        agent_of = task.player(env.observation_space, env.action_space)
+        agent_of, planning = task.player(env.observation_space, env.action_space), task.player.planning(task.builder)
         for number in range(episodes):
             film = None if problem or not frames else Film(frames)
             heard: list[Heard] = []
             cameras[-1].watch(film, heard)
-            for each in play(env, agent_of, task.seed, number, 1, lambda: False, task.memory or env.memory()):
+            memory = task.memory or env.memory()
+            for each in play(env, agent_of, task.seed, number, 1, lambda: False, memory, planning):
                 yield Played(each.trajectories[0], film, problem, heard)
 
 

@@ -24,6 +24,7 @@ def watch(
     checkpoint: str | None = None,
     deterministic: bool | None = None,
     overrides: Sequence[str] = (),
+    look_ahead: bool = True,
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the episodes that `maze rollout RUN --seed SEED` plays, and why they have no rendered pictures.
 
@@ -35,13 +36,14 @@ def watch(
         checkpoint: best, last or previous; None: the best, or the last if there is none.
         deterministic: most likely actions instead of samples; None: as configured for evaluation.
         overrides: changes of the configuration, as `path=value`.
+        look_ahead: with the run's planner, if it has one.
 
     Raises:
         MazeError: the run cannot be opened, or its environment fails.
     """
     here = ["runner={name: dev}", "algorithm.device=cpu"]  # whatever it was trained with
     with closing(open_policy(run_dir, checkpoint, [*overrides, *here])) as run:
-        task = task_of_run(run, seed, deterministic)
+        task = task_of_run(run, seed, deterministic, look_ahead=look_ahead)
         spaces = (run.observation_space, run.action_space)
         each = frames // episodes
         found, problem = [], ""

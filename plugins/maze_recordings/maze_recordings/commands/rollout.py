@@ -42,6 +42,10 @@ def rollout(
         str | None,
         typer.Option(metavar="NAME", help="best, last or previous; default: best, or last if there is no best."),
     ] = None,
+    look_ahead: Annotated[
+        bool | None,
+        typer.Option("--look-ahead/--no-look-ahead", help="Act with a run's planner; default: if it has one."),
+    ] = None,
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin of --env.")] = "gymnasium",
     wrappers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Wrappers of --env; the first is innermost.")
@@ -78,9 +82,9 @@ def rollout(
     with ExitStack() as stack:
         if run is not None:
             _refuse("RUN already defines it; leave the option out", policy=policy, env=env, wrappers=wrappers)
-            task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, films)
+            task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, films, look_ahead)
         else:
-            _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
+            _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic, look_ahead=look_ahead)
             task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, films)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(
@@ -131,6 +135,7 @@ def _of_run(
     seed: int,
     stochastic: bool | None,
     video: Path | None,
+    look_ahead: bool | None,
 ) -> RolloutTask:
     """Return the task for a run's policy; the run stays open as long as `stack`."""
     from maze_core.run.api import open_policy
@@ -138,7 +143,8 @@ def _of_run(
 
     here = "runner={name: dev}"  # whatever runner it was trained with: this process only opens it
     run = stack.enter_context(closing(open_policy(run_dir, checkpoint, [*overrides, here])))
-    return task_of_run(run, seed, None if stochastic is None else not stochastic, video)
+    deterministic = None if stochastic is None else not stochastic
+    return task_of_run(run, seed, deterministic, video, look_ahead=look_ahead is not False)
 
 
 def _of_plugin(
