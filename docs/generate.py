@@ -283,12 +283,12 @@ def _functions() -> str:
     from maze_core.models.critics import build_critics
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.models.joint_actions import check_log_probs, check_reparametrised
+    from maze_core.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
 
     rows = []
     for function in (
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
-        *(check_reparametrised, check_log_probs),
+        *(check_reparametrised, check_log_probs, check_divergence),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
         *(policy_parameters, make_head),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
