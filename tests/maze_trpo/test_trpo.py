@@ -125,7 +125,7 @@ def board():
         (SeededWalk, {"model.memory": "gru", "model.memory_size": 4, "algorithm.sequence_length": 3}),
         (SeededWalk, {"model.memory": "linear", "model.memory_size": 4}),
         (CrowdSource, {"model.memory": "window", "model.memory_size": 4}),
-        (Carousel, {"model.normalize_observations": True}),
+        (Carousel, {"model.normalize_observations": True, "model.joint_critic": True}),
     ],
 )
 def test_each_step_stays_in_the_region_for_every_kind_of_policy(quick, monkeypatch, env, more):
