@@ -11,6 +11,8 @@ from maze_trpo.trpo import conjugate_gradient, line_search, natural_step
 
 from maze_core.base.errors import ConfigError
 from maze_core.data.batch import Batch
+from maze_core.data.sequences import Sequences
+from maze_core.learn.on_policy.recurrent import twice_differentiable
 from tests.agents import CrowdSource
 from tests.killed import maze_until_killed
 from tests.masked import Guarded
@@ -106,6 +108,14 @@ def test_the_line_search_takes_the_longest_good_step_and_rejects_bad_ones(gain, 
     assert found[2].item() == share
     assert found[0].item() == pytest.approx(gain(share) if share else 0.0)
     assert [each.tolist() for each in parameters] == [[share], [[7.0 + 2 * share], [7.0]]]
+
+
+def test_recurrent_networks_are_read_without_cudnn_which_has_no_second_derivative():
+    with twice_differentiable(None):
+        assert torch.backends.cudnn.enabled
+    with twice_differentiable(Sequences(np.ones(1, np.int64), {})):
+        assert not torch.backends.cudnn.enabled
+    assert torch.backends.cudnn.enabled
 
 
 def pendulum():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,11 @@ def distribution_of(policy: Policy, obs: TensorTree, sequences: Sequences | None
 def value_of(policy: Policy, obs: TensorTree, sequences: Sequences | None) -> torch.Tensor:
     """Return `policy.value` of rows, [B]; sequences go only to policies that remember."""
     return policy.value(obs) if sequences is None else policy.value(obs, sequences)
+
+
+def twice_differentiable(sequences: Sequences | None) -> AbstractContextManager[None]:
+    """Return a block in which gradients of rows can be differentiated once more: cuDNN's recurrent networks cannot."""
+    return nullcontext() if sequences is None else torch.backends.cudnn.flags(enabled=False)
 
 
 def separate_rows(policy: Policy, count: int) -> Sequences | None:

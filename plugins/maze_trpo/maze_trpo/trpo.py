@@ -14,7 +14,7 @@ from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import OwnStep
 from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized
-from maze_core.learn.on_policy.recurrent import distribution_of, value_of
+from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
 from maze_core.learn.optimizers.adam import Adam, Optimizer
 from maze_core.learn.parameters import policy_parameters
 from maze_core.learn.schedules import scheduled
@@ -96,7 +96,8 @@ class TRPO(Algorithm):
             ratio = (new.log_prob(rows.actions) - rows.extra["log_prob"]).exp()
             return (ratio * advantage).mean(), old.kl(new).mean()
 
-        before, kl = gain_and_kl()
+        with twice_differentiable(rows.sequences):
+            before, kl = gain_and_kl()
         slope = flat_gradient(before, parameters)
         kl_slope = flat_gradient(kl, parameters, create_graph=True)
 
