@@ -39,6 +39,8 @@ _REPLAY = {"algorithm.num_envs": 2, "algorithm.initial_buffer_size": 64, "algori
 ALGORITHMS: Mapping[str, Mapping[str, Any]] = {
     "ppo": {**_ROLLOUTS, "algorithm.batch_size": 16, "algorithm.n_optimization_epochs": 2},
     "a2c": _ROLLOUTS,
+    "pg": _ROLLOUTS,
+    "trpo": {**_ROLLOUTS, "algorithm.batch_size": 16, "algorithm.n_critic_epochs": 2},
     "impala": {"algorithm.num_actors": 2, "algorithm.epoch_length": 10},
     "appo": {"algorithm.num_actors": 2, "algorithm.epoch_length": 10},
     "pqn": {**_ROLLOUTS, "algorithm.batch_size": 16, "algorithm.n_optimization_epochs": 2},

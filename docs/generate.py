@@ -282,19 +282,20 @@ def _functions() -> str:
     from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
     from maze_core.learn.off_policy.quantile_loss import quantile_huber
     from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
     from maze_core.learn.parameters import policy_parameters
     from maze_core.learn.schedules import scheduled
     from maze_core.models.critics import build_critics
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.models.joint_actions import check_log_probs, check_reparametrised
+    from maze_core.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
 
     rows = []
     for function in (
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
-        *(check_reparametrised, check_log_probs),
+        *(check_reparametrised, check_log_probs, check_divergence),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
-        *(policy_parameters, make_head),
+        *(policy_parameters, make_head, distribution_of, value_of, twice_differentiable),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]

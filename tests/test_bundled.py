@@ -74,4 +74,4 @@ def test_of_an_installed_distribution_nobody_says_that_it_is_missing(monkeypatch
     with pytest.raises(ConfigError) as caught:
         discovery.load("algorithm", "ppo2")
     assert "pip install" not in str(caught.value)
-    assert "Did you mean appo or ppo?" in str(caught.value)
+    assert "Did you mean appo or ppo or trpo?" in str(caught.value)

@@ -41,6 +41,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-tensorboard": {"callback": "tensorboard"},
     "maze-td3": {"algorithm": "td3 ddpg"},
+    "maze-trpo": {"algorithm": "pg trpo"},
     "maze-video": {},
     "maze-wandb": {"callback": "wandb"},
     "maze-view": {"command": "view"},

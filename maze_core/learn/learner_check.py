@@ -31,7 +31,7 @@ def check_learners(hooks: Hooks, learners: int) -> None:
     """Raise ConfigError where the run has several learners and a plugin in its loss does not declare that it can."""
     for each in hooks.implementers(*IN_LOSS) if learners > 1 else ():
         if not declares_learners(each.plugin):
-            others = ", or maze train ppo, a2c, impala, appo or sac" if each.kind == "algorithm" else ""
+            others = ", or maze train ppo, a2c, pg, impala, appo or sac" if each.kind == "algorithm" else ""
             raise ConfigError(
                 f"{each.title} takes part in the loss and supports only one learner",
                 "learners",

@@ -14,7 +14,7 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
-from maze_core.models.distributions.chosen import DEFAULTS, fitting, name_of
+from maze_core.models.distributions.chosen import DEFAULTS, fitting, has_divergence, name_of
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import joined_mask
 from maze_core.models.memory import remembers
@@ -149,6 +149,23 @@ def check_log_probs(policy: Policy, actions: JointActions, name: str) -> None:
                 f"{name} needs `log_probs`, those of all choices, for the action {key!r}, and the distribution "
                 f"{name_of(part)} has none",
                 "model.distribution",
+                f"Next: --set model.distribution={own}",
+            )
+
+
+def check_divergence(policy: Policy, name: str) -> None:
+    """Raise ConfigError unless all distributions of the policy have a KL divergence.
+
+    `name`: what needs that, for the message.
+    """
+    leaves = flatten_space(policy.action_space, "action")
+    for key, part in _trial(policy, leaves):
+        if not has_divergence(type(part)):
+            own = next(each for kind, each in DEFAULTS.items() if isinstance(leaves[key], kind))
+            raise ConfigError(
+                f"{name} needs a KL divergence for the action {key!r}, and the distribution {name_of(part)} has none",
+                "model.distribution",
+                f"Those that do: {', '.join(fitting(leaves[key], divergence=True))}. "
                 f"Next: --set model.distribution={own}",
             )
 

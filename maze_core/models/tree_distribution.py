@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -45,6 +46,13 @@ class TreeDistribution:
     def kl(self, other: TreeDistribution) -> Tensor:
         """Return KL(self ‖ other) in nats, [B]."""
         return _total(part.kl(other.parts[key]) for key, part in self.parts.items())
+
+    def snapshot(self) -> TreeDistribution:
+        """Return the distribution as it is now, for a comparison later: some hold parameters, which change in place.
+
+        Call it on a distribution that was made without gradients.
+        """
+        return TreeDistribution(copy.deepcopy(self.parts))
 
     def env_action(self, samples: TensorTree) -> TensorTree:
         """Return the actions in environment units for some samples."""

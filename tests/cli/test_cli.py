@@ -122,7 +122,7 @@ def test_only_what_was_typed_overrides(api, tmp_path):
         (["train", "ppo", "--env", "X", "-c", "none.yaml"], "none.yaml: there is no such file"),
         (["train", "ppo", "--env", "X", "--preset", "nope"], "ppo has no preset 'nope'"),
         (["train", "ppo"], "env.id: is required"),
-        (["train", "pppo", "--env", "X"], "Did you mean appo or ppo?"),
+        (["train", "pppo", "--env", "X"], "Did you mean appo or ppo or trpo?"),
         (["train", "--env", "X"], "Next: maze train ppo --env X"),
         (["train", "--env", "X", "a2c", "--seed", "1"], "Next: maze train a2c --env X --seed 1"),
         (["train", "maze_ppo.ppo:PPO", "--env", "X"], "unknown algorithm"),

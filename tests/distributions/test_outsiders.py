@@ -50,6 +50,7 @@ pytestmark = pytest.mark.usefixtures("outside")
         pytest.param("sac", BOARD, "epsilon_softmax", OFF_POLICY, id="discrete sac"),
         pytest.param("td3", PENDULUM, "truncated_logistic", OFF_POLICY, id="td3"),
         pytest.param("es", PENDULUM, "mixture", {}, id="es"),
+        pytest.param("trpo", BOARD, "epsilon_softmax", GRU, id="trpo"),
     ],
 )
 def test_workers_and_a_resume_end_where_one_process_does(
@@ -107,6 +108,16 @@ def test_a_model_says_so_where_an_algorithm_needs_what_a_distribution_lacks(quic
         "model.distribution: SAC needs a differentiable sample within the bounds for the Box action 'action', and the "
         "distribution mixture has none\nThose that do: squashed_gaussian, truncated_logistic. "
         "Next: --set model.distribution=squashed_gaussian"
+    )
+
+
+def test_a_distribution_without_a_divergence_is_refused_by_what_needs_one(quick):
+    with pytest.raises(ConfigError) as caught:
+        quick(PENDULUM, "trpo", {"model.distribution": "mixture"}).train()
+    assert str(caught.value) == (
+        "model.distribution: trpo needs a KL divergence for the action 'action', and the distribution mixture has "
+        "none\n"
+        "Those that do: beta, gaussian, squashed_gaussian. Next: --set model.distribution=gaussian"
     )
 
 

@@ -181,7 +181,13 @@ def pendulum():
 
 @pytest.mark.parametrize(
     ("algorithm", "env"),
-    [("a2c", "CartPole-v1"), ("sac", "Pendulum-v1"), ("sac", "CartPole-v1"), ("es", pendulum), ("impala", pendulum)],
+    [
+        ("trpo", "CartPole-v1"),
+        ("sac", "Pendulum-v1"),
+        ("sac", "CartPole-v1"),
+        ("es", pendulum),
+        ("impala", pendulum),
+    ],
 )
 def test_policies_of_every_algorithm(prepared, tmp_path, algorithm, env):
     context = RunContext(env, algorithm, preset="none", silent=True, seed=1, run_dir=tmp_path / "run")

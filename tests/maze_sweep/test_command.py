@@ -129,7 +129,7 @@ def test_searchers_with_parameters(pools):
         ([], "name the algorithm"),
         (["ppo", "--env", "CartPole-v1"], "--over: no search space is given"),
         (["--dir", "nowhere"], "nowhere contains no sweep to continue"),
-        (["pppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1,2"], "Did you mean appo or ppo?"),
+        (["pppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1,2"], "Did you mean appo or ppo or trpo?"),
         (["ppo", "--env", "CartPol-v1", "--over", "algorithm.lr=1,2"], "Did you mean CartPole-v1"),
         (
             ["ppo", "--env", "CartPole-v1", "--over", "algorithm.lrr=1,2"],

@@ -25,7 +25,10 @@ def test_outputs_and_gradients_are_those_of_torch(kind, layers, lengths):
 
     def gradients(out):
         inputs = [features, *state.values(), *memory.parameters()]
-        return torch.autograd.grad((out * weights).sum() + out.square().sum(), inputs)
+        first = torch.autograd.grad((out * weights).sum() + out.square().sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(sum(each.square().sum() for each in first), inputs, retain_graph=True)
+        fast = torch.autograd.grad((out * weights).sum() + out.square().sum(), inputs)
+        return [*first, *fast], second
 
     mine = memory.unroll(features, sequences, state)
     # torch's own, one sequence after the other
@@ -36,8 +39,11 @@ def test_outputs_and_gradients_are_those_of_torch(kind, layers, lengths):
     begun = begun if kind == "lstm" else [each[0] for each in begun]
     theirs = torch.cat([memory.network(row.unsqueeze(1), h)[0].squeeze(1) for row, h in zip(rows, begun, strict=True)])
     torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=1e-5)
-    for found, wanted in zip(gradients(mine), gradients(theirs), strict=True):
+    (first, second), (theirs_first, theirs_second) = gradients(mine), gradients(theirs)
+    for found, wanted in zip(first, theirs_first, strict=True):
         torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
+    for found, wanted in zip(second, theirs_second, strict=True):
+        torch.testing.assert_close(found, wanted, atol=2e-5 * max(1.0, wanted.abs().max().item()), rtol=1e-4)
 
 
 def test_long_sequences_and_large_values_stay_finite():

@@ -33,14 +33,17 @@ def test_the_scan_gives_what_steps_give(layers, lengths):
     weights = torch.randn(sum(lengths), 6)
 
     def gradients(out):
-        return torch.autograd.grad((out * weights).sum(), [features, state["hidden"], *memory.parameters()])
+        inputs = [features, state["hidden"], *memory.parameters()]
+        first = torch.autograd.grad((out * weights).sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(sum(each.square().sum() for each in first), inputs, retain_graph=True)
+        return [*first, *second, *torch.autograd.grad((out * weights).sum(), inputs)]
 
     mine, after = memory.after(features, Sequences(np.array(lengths), {}), state)
     wanted, ends = stepped(memory, features, lengths, state)
     torch.testing.assert_close(mine, wanted, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(after["hidden"], ends, atol=1e-5, rtol=1e-5)
     for found, other in zip(gradients(mine), gradients(wanted), strict=True):
-        torch.testing.assert_close(found, other, atol=1e-5 * max(1.0, float(other.abs().max())), rtol=1e-4)
+        torch.testing.assert_close(found, other, atol=1e-5 * max(1.0, other.abs().max().item()), rtol=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])

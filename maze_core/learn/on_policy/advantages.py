@@ -109,17 +109,19 @@ def advantage_rows(
     sequence_length: int | None = None,
     *,
     log_probs: bool = False,
+    baseline: bool = True,
 ) -> tuple[Batch, dict[str, float]]:
     """Compute values and advantages of a rollout in one batched pass, flattened to rows.
 
     Args:
-        policy: has a critic.
+        policy: has a critic, unless `baseline` is False.
         rollout: T steps of N environments.
         gamma: discount of a decision: of a step, unless observations say what has elapsed.
         gae_lambda: as for `generalized_advantages`.
         device: the batch's device.
         sequence_length: most rows of a sequence, for a policy that remembers; None: up to the whole rollout.
         log_probs: also compute the log-probabilities of the actions, where possible in the same pass.
+        baseline: False: all values are 0, so that advantages are sums of rewards; there are no metrics.
 
     Returns:
         A batch of the valid rows, whose `extra` holds `value`, `advantage` and `target` (the critic's regression
@@ -134,14 +136,16 @@ def advantage_rows(
     log_prob: Tensor | None = None
     valid = rollout.valid
     if remembers(policy):
-        values, next_values, sequences = remembered_values(policy, rollout, obs, sequence_length)
+        values, next_values, sequences = remembered_values(policy, rollout, obs, sequence_length, baseline=baseline)
         keep = sequences.order
         sequences.order = None
     else:
         keep = None if valid.all() else torch.from_numpy(np.flatnonzero(valid)).to(device)
         # Filler rows may have actions that are impossible.
-        values, next_values, log_prob = _values_of(
-            policy, rollout, obs, actions if log_probs and keep is None else None, device
+        values, next_values, log_prob = (
+            _values_of(policy, rollout, obs, actions if log_probs and keep is None else None, device)
+            if baseline
+            else (np.zeros_like(rollout.rewards), np.zeros_like(rollout.rewards), None)
         )
     advantages = generalized_advantages(
         rollout.rewards,
@@ -167,7 +171,8 @@ def advantage_rows(
         now = action_log_probs(policy, batch) if log_prob is None else log_prob
         before = batch.extra.get("carried")
         batch.extra["log_prob"] = now if before is None else torch.where(before.isnan(), now, before)
-    return batch, {"train/explained_variance": explained_variance(values[valid], targets[valid])}
+    explained = explained_variance(values[valid], targets[valid]) if baseline else None
+    return batch, {} if explained is None else {"train/explained_variance": explained}
 
 
 def _values_of(

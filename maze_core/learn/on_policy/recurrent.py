@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def remembered_values(
-    policy: Policy, rollout: Rollout, obs: TensorTree, sequence_length: int | None = None
+    policy: Policy,
+    rollout: Rollout,
+    obs: TensorTree,
+    sequence_length: int | None = None,
+    *,
+    baseline: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, Sequences]:
     """Return values before and after each step, [T, N], and the rollout's valid rows as sequences.
 
@@ -31,10 +37,11 @@ def remembered_values(
     episode that a time limit cut is bootstrapped with the memory of its last step.
 
     Args:
-        policy: remembers, and has a critic.
+        policy: remembers, and has a critic, unless `baseline` is False.
         rollout: T steps of N environments.
         obs: the rollout's observations on the policy's device, leaves [(T + 1) * N, …].
         sequence_length: most rows of a sequence; None: as many as a piece has.
+        baseline: False: all values are 0.
 
     Returns:
         Values, values of the following observations, and sequences whose `order` holds row numbers t * N + lane.
@@ -53,7 +60,11 @@ def remembered_values(
         rows = torch.from_numpy(part.read).to(device)
         with torch.no_grad():
             read = select_rows(everything, rows)
-            _, value, after = policy.unroll(read, Sequences(part.read_lengths, before))
+            read_as = Sequences(part.read_lengths, before)
+            if baseline:
+                _, value, after = policy.unroll(read, read_as)
+            else:
+                value, after = torch.zeros(len(part.read)), policy.state_after(read, read_as)
         found_values = value.numpy(force=True)
         values[part.rows] = found_values[~part.beyond]
         last_values[part.pieces[part.goes_beyond]] = found_values[part.beyond]
@@ -77,6 +88,16 @@ def all_rows(policy: Policy, rollout: Rollout) -> Sequences:
 def distribution_of(policy: Policy, obs: TensorTree, sequences: Sequences | None) -> TreeDistribution:
     """Return `policy.distribution` of rows; sequences go only to policies that remember."""
     return policy.distribution(obs) if sequences is None else policy.distribution(obs, sequences)
+
+
+def value_of(policy: Policy, obs: TensorTree, sequences: Sequences | None) -> torch.Tensor:
+    """Return `policy.value` of rows, [B]; sequences go only to policies that remember."""
+    return policy.value(obs) if sequences is None else policy.value(obs, sequences)
+
+
+def twice_differentiable(sequences: Sequences | None) -> AbstractContextManager[None]:
+    """Return a block in which gradients of rows can be differentiated once more: cuDNN's recurrent networks cannot."""
+    return nullcontext() if sequences is None else torch.backends.cudnn.flags(enabled=False)
 
 
 def separate_rows(policy: Policy, count: int) -> Sequences | None:

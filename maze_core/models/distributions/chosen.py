@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, JsonValue, ValidationError
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.envs.spaces import flatten_space
+from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.box import BoxScale
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
@@ -138,17 +139,29 @@ def foreign_name(config: Any) -> str | None:
     return None if discovery.origin("distribution", name).partition(" ")[0] == discovery.CORE else name
 
 
-def fitting(space: Space[Any], *, differentiable: bool = False) -> list[str]:
-    """Return the installed distributions for an action leaf; `differentiable`: those with such samples within bounds.
+def has_divergence(kind: type[Any]) -> bool:
+    """Return True for a class of distributions with a KL divergence of its own."""
+    return getattr(kind, "kl", Distribution.kl) is not Distribution.kl
 
-    All of them are imported, so this is for errors.
+
+def fitting(space: Space[Any], *, differentiable: bool = False, divergence: bool = False) -> list[str]:
+    """Return the installed distributions for an action leaf. All of them are imported, so this is for errors.
+
+    Args:
+        space: of the leaf.
+        differentiable: those alone that have differentiable samples within bounds.
+        divergence: those alone that have a KL divergence.
     """
     names = []
     for name in discovery.names("distribution"):
         with suppress(MazeError):
             plugin: type[Family] = discovery.load("distribution", name)
             has = all(getattr(plugin.gives, wanted, False) for wanted in ("reparametrised", "bounded"))
-            if isinstance(space, plugin.spaces) and (has or not differentiable):
+            if (
+                isinstance(space, plugin.spaces)
+                and (has or not differentiable)
+                and (not divergence or has_divergence(plugin.gives))
+            ):
                 names.append(name)
     return names
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 
 class GatedUnrolling(torch.autograd.Function):
@@ -54,16 +55,17 @@ class GatedUnrolling(torch.autograd.Function):
             after = np.subtract(states[t], new, out=states[t + 1])
             after *= gate[:, size:]
             after += new
-        ctx.save_for_backward(weight)
+        ctx.save_for_backward(inner, hidden, weight, bias)
         ctx.kept = states, gates, news, recurrent_news
         return torch.from_numpy(states[1:])
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of `inner`, `hidden`, `weight` and `bias`."""
+        if torch.is_grad_enabled():  # the gradient itself is to be differentiated
+            return recorded_gradients(_recorded, ctx.saved_tensors, gradient)
         states, gates, news, recurrent_news = ctx.kept
-        w = ctx.saved_tensors[0].detach().numpy()
+        w = ctx.saved_tensors[2].detach().numpy()
         outer = gradient.numpy()
         steps, count, size = news.shape
         reset, update = gates[:, :, :size], gates[:, :, size:]
@@ -86,7 +88,34 @@ class GatedUnrolling(torch.autograd.Function):
         flat = recurrent.reshape(-1, 3 * size)
         weight = flat.T @ states[:-1].reshape(-1, size)
         found = inner, hidden, weight, flat.sum(0)
-        return tuple(torch.from_numpy(each) for each in found)  # type: ignore[return-value]
+        return tuple(torch.from_numpy(each) for each in found)
+
+
+def recorded_gradients(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of a function's inputs, with a graph; None for inputs that need none.
+
+    Args:
+        function: of operations that torch records.
+        inputs: what it is called with.
+        gradient: of its result.
+    """
+    learning = [each for each in inputs if each.requires_grad]
+    found = iter(torch.autograd.grad(function(*inputs), learning, gradient, create_graph=True))
+    return tuple(next(found) if each.requires_grad else None for each in inputs)
+
+
+def _recorded(inner: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return what `GatedUnrolling.forward` does, by operations that torch records."""
+    size, states = hidden.shape[-1], []
+    for terms in inner.unbind():
+        recurrent = F.linear(hidden, weight, bias)
+        reset, update = torch.sigmoid(terms[:, : 2 * size] + recurrent[:, : 2 * size]).chunk(2, -1)
+        new = torch.tanh(terms[:, 2 * size :] + reset * recurrent[:, 2 * size :])
+        hidden = new + update * (hidden - new)
+        states.append(hidden)
+    return torch.stack(states)
 
 
 def unrolled_gru(inner: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

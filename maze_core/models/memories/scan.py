@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from maze_core.models.memories.gru_unrolling import recorded_gradients
 
 _BLOCK = 16
 """Rows of a block. A block is stepped through row by row, all blocks at once; so are the states between blocks."""
@@ -26,14 +27,16 @@ class GatedScan(torch.autograd.Function):
         states = torch.addcmul(values, decays, values, value=-1)
         states.index_add_(0, starts, decays[starts] * begun)
         linear_scan_(decays.index_fill(0, starts, 0), states)
-        ctx.save_for_backward(decays, values, states, starts)
+        ctx.save_for_backward(decays, values, states, starts, gates, begun)
         return states
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of `gates` and `begun`."""
-        decays, values, states, starts = ctx.saved_tensors
+        decays, values, states, starts, *inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient itself is to be differentiated
+            again = recorded_gradients(lambda gates, begun: _recorded(gates, begun, starts), inputs, gradient)
+            return *again, None
         # The gradient of a state is that of its own row and what the next row passes on: the recurrence backwards.
         later = torch.empty_like(decays)
         later[:-1] = decays[1:]
@@ -47,6 +50,40 @@ class GatedScan(torch.autograd.Function):
         torch.sub(states, values, out=forget).mul_(total)
         torch.addcmul(total, total, values.square(), value=-1, out=candidate)
         return gates, begun, None
+
+
+class LinearScan(torch.autograd.Function):
+    """h_t = decay_t h_{t-1} + input_t, or backwards; its gradient is such a scan, so it has gradients of any order."""
+
+    @staticmethod
+    def forward(ctx: Any, decays: Tensor, inputs: Tensor, backwards: bool) -> Tensor:
+        """Return the states; arguments as for `linear_scan_`, of which nothing is overwritten."""
+        copies = (leaf.clone(memory_format=torch.contiguous_format) for leaf in (decays, inputs))
+        states = linear_scan_(*copies, backwards=backwards)
+        ctx.save_for_backward(decays, states)
+        ctx.backwards = backwards
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        """Return the gradients of `decays` and `inputs`."""
+        decays, states = ctx.saved_tensors
+        nothing, backwards = torch.zeros_like(states[:1]), ctx.backwards
+        if backwards:
+            later, before = torch.cat((nothing, decays[:-1])), torch.cat((states[1:], nothing))
+        else:
+            later, before = torch.cat((decays[1:], nothing)), torch.cat((nothing, states[:-1]))
+        total: Tensor = LinearScan.apply(later, gradient, not backwards)  # type: ignore[no-untyped-call]
+        return total * before, total, None
+
+
+def _recorded(gates: Tensor, begun: Tensor, starts: Tensor) -> Tensor:
+    """Return what `GatedScan.forward` does, by operations that torch records."""
+    forget, candidate = gates.chunk(2, -1)
+    decays = torch.sigmoid(forget)
+    inputs = ((1 - decays) * torch.tanh(candidate)).index_add(0, starts, decays[starts] * begun)
+    states: Tensor = LinearScan.apply(decays.index_fill(0, starts, 0), inputs, False)  # type: ignore[no-untyped-call]
+    return states
 
 
 def gated_scan(gates: Tensor, begun: Tensor, starts: Tensor) -> Tensor:

@@ -8,5 +8,5 @@ APEX = (
     "RLlib removed Ape-X (gone since Ray 2.9). Similar: maze train rllib-dqn, which also has prioritised "
     "replay, or maze train impala --runner local for many actors"
 )
-PG = "RLlib removed PG (gone since Ray 2.9). A2C is PG with a critic: maze train a2c"
+PG = "RLlib removed PG (gone since Ray 2.9). Maze has its own: maze train pg"
 MAML = "RLlib removed MAML (gone since Ray 2.9), and Maze has no meta-learning algorithm"

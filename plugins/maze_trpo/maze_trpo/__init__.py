@@ -1,0 +1,1 @@
+"""Trust region policy optimisation and the plain policy gradient for Maze."""
