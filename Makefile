@@ -68,7 +68,7 @@ train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
 test: setup ## run the tests but the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 -m "not slow"
 
 # By files, in the order of tests/conftest.py: tests on Ray clusters in a process that has had no Ray of its own.
 test-slow: setup ## run the slow tests: clusters, kills again and again, learning to a score

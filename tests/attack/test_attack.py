@@ -31,6 +31,7 @@ LEAST = {"kills": 23, "damaged files": 86, "a stranger's run": 86, "wrong input"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /proc and prctl")
 
 
+@pytest.mark.slow
 def test_some_cases_of_every_kind_hold() -> None:
     assert_all_hold(SOME, 12)
 

@@ -194,10 +194,20 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     assert [calls["policy"] for _, calls in api.evaluate_saved[3:]] == ["random", "a.onnx"]
     for option in (["--stochastic"], ["--deterministic"], ["--checkpoint", "last"]):
         assert "is only for the run's own policy" in maze("eval", "a/run", "--policy", "random", *option, code=2).stderr
+    plain = {"policy": None, "runner": None, "overrides": (), "look_ahead": True}
     assert api.evaluate_saved[:3] == [
-        ((Path("a/run"), 5, 3, False, None, None), {"policy": None, "runner": None, "overrides": ()}),
-        ((Path("a/run"), None, None, None, None, Path("films")), {"policy": None, "runner": None, "overrides": ()}),
-        ((Path("a/run"), None, None, None, None, None), {"policy": None, "runner": None, "overrides": ()}),
+        (
+            (Path("a/run"), 5, 3, False, None, None),
+            plain,
+        ),
+        (
+            (Path("a/run"), None, None, None, None, Path("films")),
+            plain,
+        ),
+        (
+            (Path("a/run"), None, None, None, None, None),
+            plain,
+        ),
     ]
 
 

@@ -284,6 +284,7 @@ def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirected", "code", "said"),
     [

@@ -71,9 +71,9 @@ def test_workers_and_a_resume_end_where_one_process_does(
     ("env", "distribution", "more", "name"),
     [
         (PENDULUM, MIXTURE, GRU, "a.onnx"),
-        (PENDULUM, "truncated_logistic", {}, "a.onnx"),
-        (BOARD, "epsilon_softmax", {}, "a.pt2"),
-        (Told, MIXTURE, {}, "a.onnx"),
+        pytest.param(PENDULUM, "truncated_logistic", {}, "a.onnx", marks=pytest.mark.slow),
+        pytest.param(BOARD, "epsilon_softmax", {}, "a.pt2", marks=pytest.mark.slow),
+        pytest.param(Told, MIXTURE, {}, "a.onnx", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("stochastic", [pytest.param(False, marks=pytest.mark.slow), True])

@@ -21,8 +21,9 @@ DQN = {"algorithm.replay_buffer_size": 200, "algorithm.initial_buffer_size": 40}
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
 
 
-QUICK = [("ppo", "Breakout", {}), ("dqn", "Pong", DQN)]
+QUICK = [("dqn", "Pong", DQN)]
 SLOW = [
+    ("ppo", "Breakout", {}),
     ("ppo", "Pong", {}),
     ("dqn", "Breakout", DQN),
     *(("pqn", game, {}) for game in ("Breakout", "Pong")),

@@ -30,7 +30,11 @@ JOBS = {"algorithm.n_rollouts_per_update": 11, "algorithm.pairs_per_job": 2, "mo
 
 @pytest.mark.parametrize(
     ("parts", "local"),
-    [({}, (1, 3)), ({"algorithm.deterministic": False}, (2,)), ({"env.vectorization": "native"}, (2,))],
+    [
+        pytest.param({}, (1, 3), marks=pytest.mark.slow),
+        ({"algorithm.deterministic": False}, (2,)),
+        pytest.param({"env.vectorization": "native"}, (2,), marks=pytest.mark.slow),
+    ],
     ids=str,
 )
 def test_any_number_of_workers_on_any_runner_gives_the_same_bits(es, whole_state, assert_same, parts, local):

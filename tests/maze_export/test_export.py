@@ -82,7 +82,7 @@ def check_by_hand(context, file, rows=50):
     ("name", "actions", "distribution"),
     [
         ("a.onnx", FREE, "gaussian"),
-        ("a.pt2", ACTIONS, "beta"),
+        pytest.param("a.pt2", ACTIONS, "beta", marks=pytest.mark.slow),
     ],
 )
 def test_all_spaces_and_masks(prepared, tmp_path, name, actions, distribution):

@@ -141,7 +141,7 @@ def test_a_batch_is_learned_from_as_often_as_configured(small):
     assert run.env_steps == len(batches[0])
 
 
-@pytest.mark.parametrize("updates", [1, 3])
+@pytest.mark.parametrize("updates", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_resumed_run_is_bit_by_bit_the_uninterrupted_one(small, whole_state, assert_same, updates):
     """Also between two updates of the target, in the middle of episodes."""
     overrides = {

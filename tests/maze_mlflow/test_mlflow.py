@@ -89,7 +89,8 @@ def test_by_default_everything_is_in_the_run_directory(tmp_path, monkeypatch):
     maze("eval", best, "--episodes", 1)
 
 
-@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", pytest.param("after")])
 def test_a_killed_run_continues_under_its_id_without_a_gap_or_a_double_point(tmp_path, store, when):
     run_dir = tmp_path / "run"
     train_until_killed(run_dir, {"callbacks.mlflow.tracking_uri": store}, when)

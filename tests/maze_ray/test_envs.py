@@ -69,6 +69,7 @@ def as_lists(state):
     }
 
 
+@pytest.mark.slow
 def test_transitions_and_states_are_those_of_this_process():
     with closing(start(Workshop)) as env, closing(SerialVectorEnv(builder_of(Workshop), NUM_ENVS)) as expected:
         assert env.observation_space == expected.observation_space

@@ -98,6 +98,7 @@ def test_no_process_is_left(tmp_path, ending, how, code):
     assert (tmp_path / "run" / "checkpoints" / "last").is_dir()
 
 
+@pytest.mark.slow
 def test_handlers_environment_and_files_are_given_back(capsys):
     from maze_ray.config import RayConfig
     from maze_ray.session import Session

@@ -175,7 +175,7 @@ MEMORIES = {
 }
 
 
-@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("kind", ["gru", *(pytest.param(each, marks=pytest.mark.slow) for each in list(MEMORIES)[1:])])
 def test_stopped_in_the_middle_it_goes_on_to_the_same_end(sac, whole_state, assert_same, kind):
     envs = {"gru": Carousel, "tqc": "Pendulum-v1", "crossq": SeededWalk}
     env = envs.get(kind, lambda: Diary(EXTRAS["choices and a box"]))

@@ -163,6 +163,7 @@ def killed(run_dir, settings):
     return run_dir
 
 
+@pytest.mark.slow
 def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):
     stopped = sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=33)})
     assert stopped.train().outcome == "interrupted"

@@ -158,6 +158,7 @@ def test_wrong_input_is_said_before_anything_begins(arguments, message):
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_going_on(tmp_path):
     """In real processes: the runs under way save themselves, and the same command ends what they began."""
     command = [

@@ -100,7 +100,8 @@ def test_a_run_is_written_for_a_later_sync_and_nowhere_else(tmp_path, monkeypatc
     assert not (tmp_path / "home").exists()
 
 
-@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
+@pytest.mark.slow
+@pytest.mark.parametrize("when", [pytest.param("before"), "after"])
 def test_a_killed_run_continues_under_its_id_without_a_gap_or_a_double_point(tmp_path, when):
     run_dir = tmp_path / "run"
     train_until_killed(run_dir, {"callbacks.wandb.project": "p"}, when)

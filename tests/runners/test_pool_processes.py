@@ -249,7 +249,7 @@ if __name__ == "__main__":
     "end",
     [
         "time.sleep(60)",
-        "os._exit(1)",
+        pytest.param("os._exit(1)", marks=pytest.mark.slow),
         pytest.param("sys.exit(0)", marks=pytest.mark.slow),
         pytest.param("raise SystemError", marks=pytest.mark.slow),
     ],

@@ -31,6 +31,7 @@ def maze(author, workshop):
         yield maze
 
 
+@pytest.mark.slow
 def test_all_are_listed_and_well(maze, workshop):
     listed = json.loads(maze("plugins", "list", "--json", folder=workshop))
     found = {each["kind"]: each for each in listed if each["distribution"].startswith("maze-first-")}

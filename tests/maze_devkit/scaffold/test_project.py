@@ -37,6 +37,7 @@ def project(author, maze):
     return author.home / "my_cart"
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(author, project):
     printed = author.run("make", "test", folder=project)
     assert "4 passed" in printed

@@ -3,6 +3,8 @@
 import json
 import zipfile
 
+import pytest
+
 from tests.maze_devkit.scaffold.clean import ROOT
 
 
@@ -26,6 +28,7 @@ def test_commands_of_other_distributions_say_what_to_install(clean):
     assert "new" not in clean.maze("plugins", "--help", folder=clean.home)
 
 
+@pytest.mark.slow
 def test_they_train_with_the_preset_of_the_wheel(clean, tmp_path):
     printed = clean.maze("train", "ppo", "--env", "CartPole-v1", "--steps", "512", "--run-dir", "run", folder=tmp_path)
     assert "preset  CartPole-v1" in printed
@@ -33,6 +36,7 @@ def test_they_train_with_the_preset_of_the_wheel(clean, tmp_path):
     assert "episodes" in clean.maze("eval", "run", folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_no_module_comes_from_the_repository(clean):
     loaded = "[getattr(module, '__file__', '') for module in sys.modules.values()]"
     printed = clean.run(clean.python, "-c", f"import sys, maze_core.run.context, maze_ppo.ppo; print({loaded})")
