@@ -14,8 +14,10 @@ import torch
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
+from maze_core.data.tensors import to_tensors
 from maze_core.learn.learner_check import declares_learners
 from maze_core.learn.several_learners import is_installed
+from maze_core.models.several.actor_policy import probe
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
@@ -23,7 +25,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.rehearsal import Probe, rehearse
 from maze_devkit.several import Seats
-from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
+from maze_devkit.subject import AnyEnv, Subject, blamed, refusal
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -86,11 +88,13 @@ def _agents(subject: Subject) -> None:
         _holds(subject, subject.walk.env, {}, "")
         return
     try:
-        with runs.started(subject, mixed, subject.folder / "mixed"):
-            pass
-    except ConfigError as error:
+        with runs.started(subject, mixed, subject.folder / "mixed") as run:
+            api.carry_out(run)
+    except ConfigError as error:  # at the start, or at the first step in which an agent waits
         _insist_on_name(error, "turn", "agents that act in turns")
         mixed = together
+    except Exception:  # noqa: BLE001, S110 — told by the run below
+        pass
     _holds(subject, mixed, {}, "")
 
 
@@ -155,23 +159,21 @@ def _with_leaves(subject: Subject, scale: float, name: str) -> tuple[bool, Mappi
     """Train with leaves for critics alone; return whether the algorithm has critics, and what it learned."""
     env = functools.partial(Privileged, scale, runs.continuous(subject))
     with runs.started(subject, env, subject.folder / name, {"algorithm.n_epochs": 1}) as run:
-        _insist_on_blindness(run, env)
+        _insist_on_blindness(run)
         api.carry_out(run)
         # A network like the policy is its target, which decides, as the policy does.
         others = [module for module in run.algorithm.modules().values() if type(module) is not type(run.policy)]
         return bool(others) or bool(getattr(run.policy, "has_critic", False)), runs.learned(run)
 
 
-def _insist_on_blindness(run: Run, env: MakeEnv) -> None:
+def _insist_on_blindness(run: Run) -> None:
     """Raise Failed if the policy's decision depends on what critics alone may see."""
-    made = env()
-    observation, _ = made.reset(seed=1)
-    made.close()
-    place = torch.from_numpy(observation["place"]).unsqueeze(0).to(run.device)
+    seen = to_tensors(probe(run.observation_space, 1), run.device)
+    rows = len(next(iter(seen.values())))
     policy: Any = run.policy
     modes = []
     for number in (0.0, 100.0):
-        obs = {"place": place, "critic/number": torch.full((1, 1), number, device=run.device)}
+        obs = {**seen, "critic/number": torch.full((rows, 1), number, device=run.device)}
         with torch.no_grad():
             distribution = policy.distribution(obs)
             modes.append(torch.cat([distribution.entropy(), distribution.log_prob(distribution.mode())]))

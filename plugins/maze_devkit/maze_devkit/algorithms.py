@@ -137,6 +137,8 @@ def _synchronisation(subject: Subject) -> None:
     run = subject.bench.once(subject, rehearse).succeeded()
     if not run.batches:
         raise NotApplicable("it learns without batches")
+    if getattr(subject.plugin, "needs_actors", False):
+        raise NotApplicable("the rows of several actors are sorted by their networks, which waits for the device")
     if run.waits:
         raise Failed(f"compute_loss calls {', '.join(run.waits)}")
 
