@@ -6,16 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.data.sequences import Sequences
-from maze_core.data.tensors import to_tensors
 from maze_core.learn.closed_form.actor_critic import ClosedForm
-from maze_core.models.memory import remembers
-from maze_core.models.several.actor_policy import probe
+from maze_core.learn.parameters import policy_parameters
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
@@ -69,35 +65,15 @@ class CriticBurnIn:
 
 
 def _acting_parameters(run: Run) -> list[nn.Parameter]:
-    """Return the parameters that the action distribution depends on.
-
-    A backward pass finds them, since a custom policy may share any parameter with its critic.
-    """
-    parameters = [p for p in run.policy.parameters() if p.requires_grad]
-    zeros = probe(run.observation_space, 2)
-    obs = to_tensors(zeros, run.device)
-    if remembers(run.policy):
-        distribution, value = run.policy(
-            obs, Sequences(np.array([len(next(iter(obs.values())))]), run.policy.initial_state(1))
-        )
-    else:
-        distribution, value = run.policy(obs)
-    acting = _reached(distribution.log_prob(distribution.mode()), parameters)
-    if not _reached(value, parameters) - acting:
+    """Return the parameters that the action distribution depends on; a custom policy may share any with its critic."""
+    found = policy_parameters(run.policy)
+    if not found.critic:
         raise ConfigError(
             "the critic has no parameters of its own to train before the policy",
             "algorithm.critic_burn_in_epochs",
             "Set it to 0, or give the critic its own layers.",
         )
-    return [p for p in parameters if p in acting]
-
-
-def _reached(output: Tensor, parameters: list[nn.Parameter]) -> set[nn.Parameter]:
-    """Return the parameters that an output [B] depends on."""
-    if not output.requires_grad:
-        return set()
-    gradients = torch.autograd.grad(output.sum(), parameters, retain_graph=True, allow_unused=True)
-    return {p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None}
+    return found.deciding
 
 
 @contextmanager
