@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from maze_core.plugins.config.base import PluginConfig
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
+
+N = TypeVar("N", nn.GRU, nn.LSTM)
 
 
 class RecurrentConfig(PluginConfig):
@@ -36,10 +38,8 @@ class GruMemory(Memory):
 
     def __init__(self, in_features: int, config: RecurrentConfig) -> None:
         super().__init__()
-        check_room((in_features + config.size) * config.size * 4 * config.layers)
-        self.network = nn.GRU(in_features, config.size, config.layers)
+        self.network = _built(nn.GRU, in_features, config)
         self.out_features = config.size
-        _initialize(self.network)
 
     @property
     def picture_lines(self) -> list[str]:
@@ -83,10 +83,8 @@ class LstmMemory(Memory):
 
     def __init__(self, in_features: int, config: RecurrentConfig) -> None:
         super().__init__()
-        check_room((in_features + config.size) * config.size * 4 * config.layers)
-        self.network = nn.LSTM(in_features, config.size, config.layers)
+        self.network = _built(nn.LSTM, in_features, config)
         self.out_features = config.size
-        _initialize(self.network)
 
     @property
     def picture_lines(self) -> list[str]:
@@ -120,9 +118,13 @@ class LstmMemory(Memory):
         return rows, {"hidden": hidden, "cell": cell}
 
 
-def _initialize(network: nn.RNNBase) -> None:
+def _built(kind: type[N], in_features: int, config: RecurrentConfig) -> N:
+    """Return a network with orthogonal weights and zero biases. Raises ConfigError where there is no room for it."""
+    check_room((in_features + config.size) * config.size * 4 * config.layers)
+    network = kind(in_features, config.size, config.layers)
     for name, parameter in network.named_parameters():
         nn.init.orthogonal_(parameter) if name.startswith("weight") else nn.init.zeros_(parameter)
+    return network
 
 
 def _lines(network: nn.RNNBase) -> list[str]:
