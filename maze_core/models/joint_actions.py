@@ -14,7 +14,7 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
-from maze_core.models.distributions.chosen import DEFAULTS, fitting, has_divergence, name_of
+from maze_core.models.distributions.chosen import default_name, fitting, has_divergence, name_of
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import joined_mask
 from maze_core.models.memory import remembers
@@ -144,12 +144,11 @@ def check_log_probs(policy: Policy, actions: JointActions, name: str) -> None:
     leaves = flatten_space(policy.action_space, "action")
     for key, part in _trial(policy, actions.choices):
         if not (hasattr(part, "log_probs") or isinstance(part, MultiCategorical | Bernoulli)):
-            own = next(each for kind, each in DEFAULTS.items() if isinstance(leaves[key], kind))
             raise ConfigError(
                 f"{name} needs `log_probs`, those of all choices, for the action {key!r}, and the distribution "
                 f"{name_of(part)} has none",
                 "model.distribution",
-                f"Next: --set model.distribution={own}",
+                f"Next: --set model.distribution={default_name(leaves[key])}",
             )
 
 
@@ -161,12 +160,11 @@ def check_divergence(policy: Policy, name: str) -> None:
     leaves = flatten_space(policy.action_space, "action")
     for key, part in _trial(policy, leaves):
         if not has_divergence(type(part)):
-            own = next(each for kind, each in DEFAULTS.items() if isinstance(leaves[key], kind))
             raise ConfigError(
                 f"{name} needs a KL divergence for the action {key!r}, and the distribution {name_of(part)} has none",
                 "model.distribution",
                 f"Those that do: {', '.join(fitting(leaves[key], divergence=True))}. "
-                f"Next: --set model.distribution={own}",
+                f"Next: --set model.distribution={default_name(leaves[key])}",
             )
 
 

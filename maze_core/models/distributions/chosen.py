@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gymnasium import spaces
-from pydantic import BeforeValidator, JsonValue, ValidationError
+from pydantic import BeforeValidator, JsonValue
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.envs.spaces import flatten_space
@@ -15,8 +15,8 @@ from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.box import BoxScale
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
-from maze_core.plugins.config.explain import combined, explain
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.named_part import named_part
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -69,18 +69,7 @@ def chosen_family(options: Any) -> Family:
 
 
 def _family(given: dict[str, Any], options: Any) -> Family:
-    name = given.get("name")
-    if not isinstance(name, str) or not name:
-        raise ConfigError("must be the name of an installed distribution", f"{_WHERE}.name")
-    try:
-        plugin = discovery.load("distribution", name)
-    except ConfigError as error:
-        raise ConfigError(error.message, _WHERE, error.hint) from error
-    shared = {field: getattr(options, field) for field in _SHARED if field in plugin.Config.model_fields}
-    try:
-        config = plugin.Config.model_validate({**shared, **given})
-    except ValidationError as error:
-        raise combined(explain(error, plugin.Config, _WHERE, given)) from None
+    plugin, config = named_part("distribution", given, _WHERE, {field: getattr(options, field) for field in _SHARED})
     family: Family = plugin(config)
     return family
 
@@ -93,8 +82,8 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
     """
     family = chosen_family(options)
     if not isinstance(space, family.spaces):
-        default = next((name for kind, name in DEFAULTS.items() if isinstance(space, kind)), None)
-        if default is None:
+        default = default_name(space)
+        if not default:
             raise ConfigError(f"action {key!r} has the unsupported space {space}")
         family = _family({"name": default}, options)
     if getattr(family.gives, "bounded", False) and isinstance(space, spaces.Box) and not BoxScale(space).bounded:
@@ -109,6 +98,11 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
         if error.where is None:
             raise ConfigError(f"distribution {family.config.name}: {error.message}", _WHERE, error.hint) from error
         raise
+
+
+def default_name(space: Space[Any]) -> str:
+    """Return the name of the default distribution for an action leaf; empty where there is none."""
+    return next((name for kind, name in DEFAULTS.items() if isinstance(space, kind)), "")
 
 
 def check_taken(config: Any, action_space: Space[Any]) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import torch
-from pydantic import AfterValidator, JsonValue, ValidationError
+from pydantic import AfterValidator, JsonValue
 
-from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.errors import PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.config.explain import combined, explain
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.named_part import named_part
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.models.memory import Memory
-    from maze_core.plugins.config.base import PluginConfig
 
 NONE = "none"
 """The choice of no memory."""
@@ -34,7 +33,7 @@ def _complete(choice: str | dict[str, JsonValue]) -> str | dict[str, JsonValue]:
     if choice in (NONE, {"name": NONE}):
         return NONE
     given = {"name": choice} if isinstance(choice, str) else choice
-    values = _loaded(given)[1].model_dump(mode="json")
+    values = named_part("memory", given, _WHERE, {})[1].model_dump(mode="json")
     own = {key: value for key, value in values.items() if key not in SHARED or key in given}
     return str(own["name"]) if len(own) == 1 else own
 
@@ -53,27 +52,10 @@ def build_memory(choice: str | dict[str, JsonValue], in_features: int, shared: M
     """
     if choice == NONE:
         return None
-    plugin, config = _loaded({"name": choice} if isinstance(choice, str) else choice, shared)
+    plugin, config = named_part("memory", {"name": choice} if isinstance(choice, str) else choice, _WHERE, shared)
     memory: Memory = plugin(in_features, config)
     _check(memory, config.name, in_features)
     return memory
-
-
-def _loaded(given: dict[str, Any], shared: Mapping[str, int] | None = None) -> tuple[type[Any], PluginConfig]:
-    """Return a memory's class and settings."""
-    name = given.get("name")
-    if not isinstance(name, str) or not name:
-        raise ConfigError("must be the name of an installed memory", f"{_WHERE}.name")
-    try:
-        plugin = discovery.load("memory", name)
-    except ConfigError as error:
-        raise ConfigError(error.message, _WHERE, error.hint) from error
-    model: type[PluginConfig] = plugin.Config
-    values = {key: value for key, value in (shared or {}).items() if key in model.model_fields} | given
-    try:
-        return plugin, model.model_validate(values)
-    except ValidationError as error:
-        raise combined(explain(error, model, _WHERE, values)) from error
 
 
 def _check(memory: Memory, name: str, in_features: int) -> None:
