@@ -15,6 +15,7 @@ from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
 from maze_core.models.normalizer import ObservationNormalizer
+from maze_core.models.plain import ACTIVATIONS, are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
-
-_ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "tanh": np.tanh,
-    "relu": lambda features, out: np.maximum(features, 0, out=out),
-}
 
 
 class Forward(Protocol):
@@ -97,7 +93,7 @@ class NumpyForward:
     def __init__(self, policy: Policy, rows: int) -> None:
         encoder: Any = policy.encoder
         self._inputs = [_input(key, policy) for key in encoder.input.keys]
-        self._activate = _ACTIVATIONS[encoder.trunk.activation]
+        self._activate = ACTIVATIONS[encoder.trunk.activation]
         self._layers = [_Layer(dense, rows) for dense in encoder.trunk.dense_layers]
         self._heads = [(key, _HEADS[type(head)](head, rows)) for key, _, head in policy.action_heads]
 
@@ -202,10 +198,9 @@ def _is_simple(policy: Policy, rows: int) -> bool:
     layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]
     parameters = [p for layer in layers for p in (layer.weight, layer.bias)]
     return (
-        encoder.trunk.activation in _ACTIVATIONS
-        and not encoder.trunk.norms
+        is_plain_trunk(encoder.trunk)
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
-        and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in parameters)
-        and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())
+        and are_plain(parameters)
+        and not has_hooks(policy)
     )

@@ -14,10 +14,11 @@ from torch import Tensor
 from maze_core.data.batch import Loss
 from maze_core.learn.closed_form.distributions import CategoricalRows, Density, GaussianRows
 from maze_core.learn.closed_form.gradients import written_out
-from maze_core.learn.closed_form.layers import ACTIVATIONS, Linear, Trunk
+from maze_core.learn.closed_form.layers import Linear, Trunk
 from maze_core.models.blocks import MLP, Dense
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import CategoricalHead, GaussianHead
+from maze_core.models.plain import are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -126,8 +127,9 @@ def _is_simple(policy: Policy) -> bool:
         and _is_simple_head(head)
         and all(type(encoder) is MlpEncoder and _is_simple_trunk(encoder) for encoder in encoders)
         and type(policy.value_head) is Dense
-        and all(p.device.type == "cpu" and p.dtype == torch.float32 and p.requires_grad for p in parameters)
-        and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())
+        and are_plain(parameters)
+        and all(parameter.requires_grad for parameter in parameters)
+        and not has_hooks(policy)
     )
 
 
@@ -140,8 +142,7 @@ def _is_simple_trunk(encoder: MlpEncoder) -> bool:
     trunk = encoder.trunk
     return (
         type(trunk) is MLP
-        and trunk.activation in ACTIVATIONS
-        and not trunk.norms
+        and is_plain_trunk(trunk)
         and all(type(layer) is Dense for layer in trunk.dense_layers)
         and not any(True for _ in encoder.input.parameters())
     )

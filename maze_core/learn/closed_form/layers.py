@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maze_core.models.plain import ACTIVATIONS
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -49,7 +51,7 @@ class Trunk:
 
     def __init__(self, trunk: MLP) -> None:
         self._layers = [Linear(dense) for dense in trunk.dense_layers]
-        self._activate, self._through = ACTIVATIONS[trunk.activation]
+        self._activate, self._through = ACTIVATIONS[trunk.activation], _BACK[trunk.activation]
         self.parameters = [parameter for layer in self._layers for parameter in layer.parameters]
 
     def forward(self, inputs: np.ndarray) -> list[np.ndarray]:
@@ -102,13 +104,5 @@ def _through_relu(slope: np.ndarray, out: np.ndarray) -> np.ndarray:
     return through
 
 
-def _relu(features: np.ndarray, out: np.ndarray) -> None:
-    np.maximum(features, 0, out=out)
-
-
-ACTIVATIONS: dict[str, tuple[Callable[..., object], Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
-    "tanh": (np.tanh, _through_tanh),
-    "relu": (_relu, _through_relu),
-}
-"""Of each activation: what computes it in place, and what turns the gradient of its outputs [B, d] into that of its
-inputs, given the outputs."""
+_BACK: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"tanh": _through_tanh, "relu": _through_relu}
+# Of each activation: what turns the gradient of its outputs [B, d] into that of its inputs, given the outputs.
