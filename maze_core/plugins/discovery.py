@@ -59,6 +59,8 @@ DISABLE = "MAZE_DISABLE_PLUGINS"
 
 Loader = Callable[[str, str], type[Any]]
 """Returns the plugin class of a kind and a name; `load` is the default."""
+Installation = tuple[tuple[str, int], ...]
+"""The folders in which distributions are searched, each with the time of its last change."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,12 @@ def clash(claims: list[Declaration]) -> str:
 
 def incompatibility(distribution: str) -> str:
     """Return why a distribution is incompatible with the running core; empty if it is compatible."""
+    return _incompatibility(distribution, _installation())
+
+
+@lru_cache(maxsize=512)
+def _incompatibility(distribution: str, installation: Installation) -> str:
+    """The same for what is installed at the moment: a run loads forty plugins."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     core = core_version()
@@ -304,7 +312,12 @@ def _hint(name: str) -> str:
 
 def declared() -> tuple[Declaration, ...]:
     """Return the claims of all distributions, read again after an installation or removal."""
-    return _scan(tuple((folder, _modified(folder)) for folder in _search_path()))
+    return _scan(_installation())
+
+
+def _installation() -> Installation:
+    """Return what changes when a distribution is installed or removed."""
+    return tuple((folder, _modified(folder)) for folder in _search_path())
 
 
 def _search_path() -> list[str]:
@@ -324,8 +337,8 @@ def _modified(folder: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _scan(folders: tuple[tuple[str, int], ...]) -> tuple[Declaration, ...]:
-    """Return the claims in these folders; cached by folder and change time, since one command asks dozens of times.
+def _scan(installation: Installation) -> tuple[Declaration, ...]:
+    """Return the claims of what is installed; remembered, since one command asks dozens of times.
 
     One scan takes milliseconds."""
     return tuple(_found())
@@ -357,7 +370,8 @@ def _entry_points(distribution: metadata.Distribution) -> list[metadata.EntryPoi
 
 def _identity(distribution: metadata.Distribution) -> tuple[str, str]:
     try:
-        return normal(distribution.metadata["Name"]), str(distribution.metadata["Version"] or "")
+        metadata_of = distribution.metadata  # parsed anew whenever it is asked for
+        return normal(metadata_of["Name"]), str(metadata_of["Version"] or "")
     except (TypeError, AttributeError, KeyError):  # no METADATA, or one without a name
         folder = getattr(distribution, "_path", None)
         return normal(getattr(folder, "stem", "unknown").rpartition("-")[0] or "unknown"), ""

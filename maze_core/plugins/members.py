@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from maze_core.base.blame import blame, definition
 from maze_core.base.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
-from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.plugins.hookspecs import HookSpecs, hookimpl
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig
@@ -73,8 +72,8 @@ def put_below(error: Exception, place: str, config: Any) -> None:
             error.put_below(place)
 
 
-_OF_OBJECTS = {name: getattr(object, name) for name in dir(object)}
-"""Attributes of every object by name: most of those that a plugin has."""
+_MARK = hookimpl.project_name + "_impl"
+"""The attribute that the decorator sets."""
 
 
 class Registry(pluggy.PluginManager):
@@ -100,10 +99,8 @@ class Registry(pluggy.PluginManager):
         return super().register(plugin, name)
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        """Return how an attribute is marked as a hook; None if it is not, as what every object has, without a look."""
-        if name in _OF_OBJECTS and getattr(type(plugin), name, None) is _OF_OBJECTS[name]:
-            return None
-        return super().parse_hookimpl_opts(plugin, name)
+        """Return how an attribute is marked as a hook; None if it is not, which is most of them: told at one glance."""
+        return super().parse_hookimpl_opts(plugin, name) if _is_marked(_attribute(plugin, name)) else None
 
     def _add(self, each: Member) -> None:
         for name in HOOKS:
@@ -118,7 +115,7 @@ class Registry(pluggy.PluginManager):
 
     def _check_marker(self, each: Member, name: str) -> None:
         """Refuse a method that has a hook's name but would never be called, and unsupported styles of hooks."""
-        method = inspect.getattr_static(each.plugin, name, None)
+        method = _attribute(each.plugin, name)
         options = self.parse_hookimpl_opts(each.plugin, name) if method is not None else None
         if method is not None and options is None:
             raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
@@ -128,6 +125,17 @@ class Registry(pluggy.PluginManager):
             raise PluginError(f"{each.title}: {name} cannot be a wrapper")
         if options and (problem := misplaced(each.kind, name, bool(options["wrapper"]))):
             raise PluginError(f"{each.title}: {problem}")
+
+
+def _attribute(plugin: object, name: str) -> Any:
+    """Return what an object or its class holds under a name; None if nothing. No code of the plugin's runs."""
+    holders = [vars(plugin) if hasattr(plugin, "__dict__") else {}, *(vars(each) for each in type(plugin).__mro__)]
+    return next((held[name] for held in holders if name in held), None)
+
+
+def _is_marked(attribute: Any) -> bool:
+    """Return True for a function, class method or static method that has the decorator, above or below."""
+    return hasattr(attribute, _MARK) or hasattr(getattr(attribute, "__func__", None), _MARK)
 
 
 def _validation_message(error: pluggy.PluginValidationError) -> str:

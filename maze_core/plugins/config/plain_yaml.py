@@ -72,7 +72,7 @@ def _plain(loader: Any) -> Any:
     return _with_scalars(PlainLoader)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # libyaml's, where PyYAML has it
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
     def ignore_aliases(self, data: Any) -> bool:
