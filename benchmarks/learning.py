@@ -118,6 +118,8 @@ ROWS = (
     Row("dqn", "CartPole-v1", 50_000, gate=475),
     Row("dqn", "Acrobot-v1", 100_000, gate=-90, seeds=3),
     Row("dqn", "LunarLander-v3", 300_000, gate=220, seeds=3),
+    Row("apex", "CartPole-v1", 50_000, gate=1.0, of="dqn-CartPole-v1", seeds=3),
+    Row("apex", "LunarLander-v3", 300_000, gate=1.0, of="dqn-LunarLander-v3", seeds=3),
     Row("pqn", "CartPole-v1", 500_000, gate=475),
     Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq", label="crossq"),
     Row("sac", "LunarLanderContinuous-v3", 300_000, 250, "tqc-LunarLanderContinuous-v3", label="tqc", seeds=3),

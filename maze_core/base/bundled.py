@@ -14,7 +14,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-compare": {"command": "runs"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
-    "maze-dqn": {"algorithm": "dqn pqn"},
+    "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
     "maze-export": {"command": "export", "policy": "onnx"},

@@ -96,6 +96,7 @@ def test_the_bundled_plugins_are_all_here():
         "a2c",
         "sac",
         "sacfd",
+        "apex",
         "dqn",
         "pqn",
         "impala",

@@ -15,6 +15,14 @@ SMALL = {
         "algorithm.replay_buffer_size": 500,
         "algorithm.target_update_interval": 3,
     },
+    "apex": {
+        "algorithm.num_actors": 2,
+        "algorithm.n_rollout_steps": 4,
+        "algorithm.num_batches_per_iter": 1,
+        "algorithm.initial_buffer_size": 20,
+        "algorithm.replay_buffer_size": 500,
+        "algorithm.target_update_interval": 3,
+    },
     "pqn": {"algorithm.n_rollout_steps": 8, "algorithm.num_envs": 3},
 }
 TINY = {

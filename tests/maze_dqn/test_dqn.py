@@ -57,7 +57,7 @@ def test_every_action_space_with_all_options(learn, name, head):
         assert leaf.isfinite().all(), key
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_observations_with_images_numbers_and_choices(learn, algorithm, normalize):
     overrides = {"model.name": "template", "model.normalize_observations": normalize}
@@ -65,11 +65,11 @@ def test_observations_with_images_numbers_and_choices(learn, algorithm, normaliz
     context.train()
     if normalize:
         assert context.run.policy.normalizer.count == context.run.env_steps
-        if algorithm == "dqn":
+        if algorithm != "pqn":
             assert context.run.algorithm.target.module.normalizer is context.run.policy.normalizer
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 def test_masked_actions_are_never_taken(learn, algorithm):
     """Neither at random nor by the policy; the environment refuses them."""
     context = learn(Doors, algorithm, {"algorithm.exploration_final": 0.5})
@@ -78,7 +78,7 @@ def test_masked_actions_are_never_taken(learn, algorithm):
         learn(lambda: Doors(locked=True), algorithm).train()
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,), np.float32), spaces.Dict({"a": spaces.Box(-1, 1)})])
 def test_box_actions_are_refused(learn, algorithm, space):
     with pytest.raises(ConfigError, match="supports actions of Discrete"):

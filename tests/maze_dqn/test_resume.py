@@ -1,4 +1,4 @@
-"""Runs of DQN and PQN that were killed or stopped end bit-equal to undisturbed ones, priorities and noise included."""
+"""Runs of DQN, Ape-X and PQN that were killed or stopped end bit-equal to undisturbed ones, priorities included."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ SETTINGS = {
         "algorithm.target_update_interval": 5,
         "algorithm.head": "categorical",
     },
+    "apex": {
+        "algorithm.num_actors": 3,
+        "algorithm.envs_per_actor": 2,
+        "algorithm.n_rollout_steps": 3,
+        "algorithm.num_batches_per_iter": 1,
+        "algorithm.replay_buffer_size": 60,
+        "algorithm.initial_buffer_size": 50,
+        "algorithm.noisy": True,
+        "algorithm.target_update_interval": 5,
+    },
     "pqn": {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 6},
 }
 TINY = {
@@ -50,7 +60,7 @@ with RunContext(Doors, algorithm, preset="none", seed=1, silent=True, run_dir=ru
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algorithm):
     values, run_dir = TINY | SETTINGS[algorithm] | {"algorithm.n_epochs": 16}, tmp_path / "killed"
 
@@ -75,7 +85,7 @@ def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algori
         assert_same(whole_state(run_dir, name), whole_state(whole.run_dir, name))
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 def test_stop_in_the_middle_of_an_epoch(learn, whole_state, assert_same, algorithm):
     values = TINY | SETTINGS[algorithm]
     stopped = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=21)})
@@ -84,7 +94,7 @@ def test_stop_in_the_middle_of_an_epoch(learn, whole_state, assert_same, algorit
     whole = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=0)})
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
-    if algorithm == "dqn":
+    if algorithm != "pqn":
         priorities = whole.run.algorithm.kept["collector"].state()["open"]["selector"]
         assert len(set(priorities["values"].tolist())) > 10
 

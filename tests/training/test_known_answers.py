@@ -47,6 +47,13 @@ ALGORITHMS = {
     "appo": ACTORS | {"algorithm.n_rollout_steps": 20, "algorithm.epoch_length": 25},
     "pqn": ROLLOUTS | {"algorithm.epoch_length": 30},
     "dqn": REPLAY | {"algorithm.target_update_interval": 1, "algorithm.n_step": 3},
+    "apex": LEARNING
+    | {
+        "algorithm.num_actors": 2,
+        "algorithm.initial_buffer_size": 600,
+        "algorithm.replay_buffer_size": 2000,
+        "algorithm.target_update_interval": 1,
+    },
     "sac": REPLAY | CRITICS | GREEDY,
     "td3": REPLAY | CRITICS,
     "ddpg": REPLAY | CRITICS | {"algorithm.n_step": 2},
@@ -60,8 +67,8 @@ OFFLINE = {"iql", "cql", "td3_bc"}
 MEMORY = {"model.memory": "gru", "model.memory_size": 8}
 SEQUENCES = {"algorithm.sequence_length": 6, "algorithm.burn_in": 4}
 
-WITHOUT_MEMORY = {"pqn", "td3", "ddpg", *OFFLINE}
-WITHOUT_AGENTS = {"pqn"}
+WITHOUT_MEMORY = {"apex", "pqn", "td3", "ddpg", *OFFLINE}
+WITHOUT_AGENTS = {"apex", "pqn"}
 FAST = {
     "ppo-one-forgets-here",
     "ppo-several-remembers-here",

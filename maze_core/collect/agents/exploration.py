@@ -63,7 +63,7 @@ class EpsilonGreedy(Exploration):
         observation_space: of a single environment; it holds the masks.
         action_space: of a single environment.
         rngs: a random generator for each of the N rows.
-        epsilon: returns the probability of the moment.
+        epsilon: returns the probability of the moment, for all rows or for each, [N].
         later: returns the probability after so many further environment steps; with None workers cannot collect.
     """
 
@@ -72,7 +72,7 @@ class EpsilonGreedy(Exploration):
         observation_space: Space[Any],
         action_space: Space[Any],
         rngs: Sequence[np.random.Generator],
-        epsilon: Callable[[], float],
+        epsilon: Callable[[], float | np.ndarray],
         later: Callable[[int], float] | None = None,
     ) -> None:
         self._random = RandomPolicy(PluginConfig())
@@ -106,9 +106,10 @@ class EpsilonGreedy(Exploration):
                     drawn[key][t] = leaf
         return {**drawn, _EXCHANGED: all_exchanged}
 
-    def _exchanged(self, epsilon: float) -> np.ndarray:
+    def _exchanged(self, epsilon: float | np.ndarray) -> np.ndarray:
         """Return the rows in which a random action is taken, [N]."""
-        return np.array([rng.random() < epsilon for rng in self._rngs])
+        exchanged: np.ndarray = np.array([rng.random() for rng in self._rngs]) < epsilon
+        return exchanged
 
     def state(self) -> dict[str, Any]:
         """Return the random states."""

@@ -16,11 +16,11 @@ from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.replay.demonstrations import load_demonstrations
 from maze_core.collect.replay.memory import check_sequences
 from maze_core.collect.replay.sink import ReplaySink
+from maze_core.collect.replay.stored import StoredReplay
 from maze_core.collect.replay.stores import replay_of
 from maze_core.collect.stepper import Stepper
 from maze_core.collect.workers.remote import RemoteCollector, can_share_replay
 from maze_core.data.replay.by_sequence import BySequence
-from maze_core.data.replay.log import ReplayLog
 from maze_core.data.replay.segments import POLICY
 from maze_core.envs.vector import agents_of
 from maze_core.plugins.config.assembly import policy_part
@@ -151,10 +151,9 @@ class ReplayCollector(Collector):
         self._remote = None
         if shared:
             self._remote = RemoteCollector.of(run, env, self._agent, seeds, n_steps, exploration, counted=True)
-        self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals, selector, transforms)
-        self._log: ReplayLog | None = None
+        self._stored = StoredReplay(run, self.replay)
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
         self._demonstrations = demonstrations
         if demonstrations is not None and run.run_dir is None:  # a new run: check before its folder is created
@@ -167,8 +166,8 @@ class ReplayCollector(Collector):
 
     @property
     def disk_bytes(self) -> int:
-        """The most bytes on disk: rows of `last` and `previous`, rows of `best`, and rows not pruned yet."""
-        return 2 * self.replay.nbytes + self.replay.nbytes // 4
+        """The most bytes that the rows take on disk."""
+        return self._stored.disk_bytes
 
     # Collecting
 
@@ -248,12 +247,7 @@ class ReplayCollector(Collector):
 
         Plugins may change the batch (hook `change_transitions`).
         """
-        run = self._run
-        batch = self.replay.sample(
-            self._order, batch_size, gamma, n_step=n_step, stretch=stretch, beta=beta, device=run.device
-        )
-        run.hooks.change_transitions(run, batch)
-        return batch
+        return self._stored.sample(batch_size, gamma, n_step, stretch, beta)
 
     def _begin(self) -> None:
         if not self._stepper.started:
@@ -274,9 +268,7 @@ class ReplayCollector(Collector):
             "first_policy": self._first_agent.state(),
             "warm": self._warm,
             "due": [self._due.numerator, self._due.denominator],
-            "order": self._order.bit_generator.state,
-            "replay": self._opened_log().commit(),
-            "open": self.replay.open_state(),
+            **self._stored.state(),
             "sink": self._sink.state(),
         }
 
@@ -300,10 +292,7 @@ class ReplayCollector(Collector):
         self._first_agent.load_state(state["first_policy"])
         self._warm = state["warm"]
         self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
-        self._order.bit_generator.state = state["order"]
-        self.replay.check_open_state(state["open"])
-        self._opened_log().load(state["replay"])
-        self.replay.load_open_state(state["open"])  # behind the rows that are final
+        self._stored.load_state(state)
         self._sink.load_state(state.get("sink", {}))
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
@@ -312,12 +301,7 @@ class ReplayCollector(Collector):
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to."""
-        self._opened_log().prune(self._run.checkpoint_states())
-
-    def _opened_log(self) -> ReplayLog:
-        if self._log is None:
-            self._log = ReplayLog(self._run.replay_dir, self.replay)
-        return self._log
+        self._stored.prune()
 
 
 def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:

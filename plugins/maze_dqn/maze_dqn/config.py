@@ -1,9 +1,10 @@
-"""The parameters of DQN and PQN."""
+"""The parameters of DQN, Ape-X and PQN."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from maze_core.plugins.config import params
@@ -28,17 +29,13 @@ class ExploringConfig(AlgorithmConfig):
         return self.exploration_initial + done * (self.exploration_final - self.exploration_initial)
 
 
-class DQNConfig(ExploringConfig):
-    """Deep Q-learning from replay."""
+class ReplayedConfig(ExploringConfig):
+    """What is learnt from replay, and how: DQN with the parts of Rainbow."""
 
     epoch_length: PositiveInt = 500
     """Updates per epoch."""
-    n_rollout_steps: params.RolloutSteps = 4
-    num_envs: params.TrainingEnvironments = 1
     num_batches_per_iter: params.BatchesPerIteration = 1
     batch_size: params.BatchSize = 64
-    sequence_length: params.ReplayedLength = 20
-    burn_in: params.ReplayBurnIn = 10
     lr: params.LearningRate = 5e-4
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99
@@ -47,8 +44,6 @@ class DQNConfig(ExploringConfig):
     target_update_interval: params.TargetInterval = 250
     replay_buffer_size: params.ReplayBufferSize = 100_000
     initial_buffer_size: params.InitialBufferSize = 1_000
-    initial_sampling_policy: params.InitialSamplingPolicy = "random"
-    her_goals: params.HindsightGoals = 0
     max_grad_norm: params.MaxGradNorm = 10.0
     double: bool = False
     """Choose the next action of the target with the network that learns, and value it with the target network."""
@@ -83,6 +78,52 @@ class DQNConfig(ExploringConfig):
         if self.value_min >= self.value_max:
             raise ValueError("value_min must be below value_max")
         return self
+
+
+class DQNConfig(ReplayedConfig):
+    """Deep Q-learning from replay."""
+
+    n_rollout_steps: params.RolloutSteps = 4
+    num_envs: params.TrainingEnvironments = 1
+    sequence_length: params.ReplayedLength = 20
+    burn_in: params.ReplayBurnIn = 10
+    initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    her_goals: params.HindsightGoals = 0
+
+
+class ApexConfig(ReplayedConfig):
+    """Deep Q-learning from replay that actors fill while the learner learns."""
+
+    num_actors: Annotated[int, Field(gt=0, le=1000)] = 4
+    """Number of actors: worker processes with the runner `local`; with `dev` they take turns in one process."""
+    envs_per_actor: PositiveInt = 1
+    """Environments that an actor steps together, with one forward pass of the network."""
+    n_rollout_steps: params.RolloutSteps = 16
+    num_batches_per_iter: params.BatchesPerIteration = 4
+    max_idle: Annotated[int, Field(ge=0, le=1000)] = 1
+    """Iterations in a row that learn from old steps alone where no rollout has arrived. Then the learner waits for one:
+    without a bound it would learn the same steps again and again while the environments are slow."""
+    exploration_final: Share = 0.4
+    """Share of random actions in the end, of the actor that explores most."""
+    exploration_spread: Annotated[float, Field(ge=0, le=100)] = 7.0
+    """How much less the others explore: environment i of N takes random actions with the share to the power of
+    1 + i / (N - 1) times this number."""
+    n_step: params.ReturnSteps = 3
+    double: bool = True
+    """Choose the next action of the target with the network that learns, and value it with the target network."""
+    dueling: bool = True
+    """Learn the value of an observation and the advantages of its actions in two streams of layers."""
+    prioritized: bool = True
+    """Sample steps with large errors more often."""
+
+    def epsilons(self, env_steps: int) -> np.ndarray:
+        """Return the share of random actions of every environment after so many environment steps, [N].
+
+        From Horgan et al. 2018 (arXiv 1803.00933, section 4.1).
+        """
+        total = self.num_actors * self.envs_per_actor
+        place = np.arange(total) / max(1, total - 1)
+        return np.power(self.epsilon(env_steps), 1 + place * self.exploration_spread)
 
 
 class PQNConfig(ExploringConfig):

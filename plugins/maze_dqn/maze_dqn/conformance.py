@@ -1,4 +1,4 @@
-"""The conformance kit's trials of DQN and PQN."""
+"""The conformance kit's trials of DQN, Ape-X and PQN."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def dqn(case: Case) -> Trial:
 def pqn(case: Case) -> Trial:
     """Use few environments."""
     return Trial(parameters={"exploration_steps": 1000, "num_envs": 4})
+
+
+def apex(case: Case) -> Trial:
+    """Use two actors, and learn and follow as fast as a short run needs."""
+    return Trial(parameters={"num_actors": 2, "exploration_steps": 1000, "target_update_interval": 10})

@@ -18,7 +18,7 @@ from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
-from maze_dqn.config import DQNConfig
+from maze_dqn.config import DQNConfig, ReplayedConfig
 from maze_dqn.exploration import epsilon_greedy
 from maze_dqn.network import ValueNetwork, value_network
 from maze_dqn.returns import build_returns
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import AlgorithmConfig
     from maze_core.run.run import Run
+    from maze_dqn.actor_replay import ActorReplay
 
 _PARAMETER_NOISE = 3
 # Separates the noise on parameters from the other random numbers of acting.
@@ -42,7 +43,7 @@ class DQN(Algorithm[ValueNetwork]):
     """Deep Q-learning from replay, for discrete actions of every kind."""
 
     Config: ClassVar[type[AlgorithmConfig]] = DQNConfig
-    config: DQNConfig
+    config: ReplayedConfig
     needs_critic = False
     supports_agents = True
     supports_memory = True
@@ -63,13 +64,19 @@ class DQN(Algorithm[ValueNetwork]):
 
     def setup(self, run: Run) -> None:
         """Build the collector with its exploration, and the target network."""
-        config, policy = self.config, cast("ValueNetwork", run.policy)
+        policy = cast("ValueNetwork", run.policy)
         self._run, self._policy = run, policy
         self.target = Target(policy)
         self.target.module.normalizer = policy.normalizer  # its statistics belong to both networks
+        self._collector = self.keep("collector", self.collector(run))
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE, device=run.device)
+        self.noise = self.keep("noise", noise)
+
+    def collector(self, run: Run) -> ReplayCollector | ActorReplay:
+        """Return what fills the replay; called once."""
+        config: Any = self.config
         targets = {_TARGET: TargetMemory(POLICY, self.target.module)}
-        memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in, targets)
-        collector = ReplayCollector(
+        return ReplayCollector(
             run,
             config.n_rollout_steps,
             config.num_envs,
@@ -79,11 +86,8 @@ class DQN(Algorithm[ValueNetwork]):
             first_policy=config.initial_sampling_policy,
             priority_exponent=config.priority_exponent if config.prioritized else None,
             her_goals=config.her_goals,
-            memory=memory,
+            memory=ReplayMemory.of(self._policy, config.sequence_length, config.burn_in, targets),
         )
-        self._collector = self.keep("collector", collector)
-        noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE, device=run.device)
-        self.noise = self.keep("noise", noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the target network."""

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from maze_core.run.run import Run
     from maze_dqn.config import ExploringConfig
 
-_EXPLORATION = 2
-# Separates the random actions from the other random numbers of acting.
+EXPLORATION = 2
+"""Separates the random actions from the other random numbers of acting."""
 
 
 def epsilon_greedy(run: Run, config: ExploringConfig, num_envs: int) -> EpsilonGreedy:
     """Return the exploration of `num_envs` environments, with a random generator for each."""
-    rngs = [generator(run.seed, Purpose.POLICY_NOISE, _EXPLORATION, row) for row in range(num_envs)]
+    rngs = [generator(run.seed, Purpose.POLICY_NOISE, EXPLORATION, row) for row in range(num_envs)]
     return EpsilonGreedy(
         run.observation_space,
         run.action_space,

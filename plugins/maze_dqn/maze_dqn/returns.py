@@ -16,7 +16,7 @@ from maze_core.learn.off_policy.quantile_loss import quantile_huber
 from maze_dqn.losses import cross_entropy, entropy, huber, project
 
 if TYPE_CHECKING:
-    from maze_dqn.config import DQNConfig
+    from maze_dqn.config import ReplayedConfig
 
 
 class Returns(nn.Module, ABC):
@@ -99,7 +99,7 @@ class Probabilities(Returns):
         return loss, (loss.detach() - entropy(target)).clamp(min=0)
 
 
-def build_returns(config: DQNConfig) -> Returns:
+def build_returns(config: ReplayedConfig) -> Returns:
     """Return what the configuration's `head` says."""
     if config.head == "quantile":
         return Quantiles(config.quantiles)

@@ -1,0 +1,98 @@
+"""An actor of Ape-X: steps its own environments with the newest parameters, and explores as much as its place says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
+from maze_core.collect.agents.exploration import EpsilonGreedy
+from maze_core.collect.rollouts.sampler import Sampler
+from maze_core.envs.in_process import vector_env
+from maze_core.models.policy import acting_arrays
+from maze_dqn.exploration import EXPLORATION
+
+if TYPE_CHECKING:
+    from maze_core.collect.pools.workers import Shared
+    from maze_core.data.rollout import Rollout
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+    from maze_dqn.config import ApexConfig
+    from maze_dqn.network import ValueNetwork
+
+
+class Played(NamedTuple):
+    """What an actor delivers."""
+
+    rollout: Rollout
+    first: bool
+    """True for the first rollout of an actor, or of one that was replaced: its episodes continue no others."""
+
+
+class ReplayActor:
+    """The task of Ape-X's workers. A job is the number of a rollout and the environment steps of the run so far.
+
+    Args:
+        policy: the network, on the CPU; parameters are loaded into it. Actors in one process may share it.
+        builder: builds the environments.
+        seed: the run's seed.
+        config: how many environments there are, how many steps a rollout has, and who explores how much.
+    """
+
+    def __init__(self, policy: ValueNetwork, builder: EnvBuilder, seed: int, config: ApexConfig) -> None:
+        self._policy, self._builder = policy, builder
+        self._seed, self._config = seed, config
+
+    def setup(self, worker: int) -> None:
+        """Build the environments."""
+        count = self._config.envs_per_actor
+        self._own = np.s_[worker * count : (worker + 1) * count]
+        self._env: VectorEnv = vector_env(self._builder, count, worker * count)
+        self._version = 0
+        self._env_steps = 0
+        self._first_job: int | None = None
+
+    def run(self, job: tuple[int, int], shared: Shared) -> Played:
+        """Collect one rollout with the newest parameters."""
+        number, self._env_steps = job
+        if shared.version != self._version:
+            for name, leaf in acting_arrays(self._policy).items():
+                leaf[...] = shared.arrays[name]
+            self._version = shared.version
+        first = self._first_job is None
+        if first:
+            self._begin(number)
+        return Played(self._sampler.collect(), first)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the environments and of exploration."""
+        if self._first_job is None:
+            return {"first_job": None}
+        return {"first_job": self._first_job, "sampler": self._sampler.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; unfinished episodes are replayed."""
+        if state["first_job"] is not None:
+            self._begin(state["first_job"])
+            self._sampler.load_state(state["sampler"])
+
+    def close(self) -> None:
+        """Close the environments."""
+        env = self.__dict__.pop("_env", None)
+        if env is not None:
+            env.close()
+
+    def _begin(self, job: int) -> None:
+        """Prepare the first rollout. Its number determines the seeds: a replaced actor plays new episodes."""
+        self._first_job = job
+        config, env, seed = self._config, self._env, self._seed
+        rngs = [generator(seed, Purpose.POLICY_NOISE, EXPLORATION, job, row) for row in range(env.num_envs)]
+        exploration = EpsilonGreedy(
+            env.observation_space, env.action_space, rngs, lambda: config.epsilons(self._env_steps)[self._own]
+        )
+        seeds, unused = EpisodeSeeds(seed, Purpose.TRAIN_EPISODES, (job,)), torch.Generator()
+        self._sampler = Sampler(
+            self._policy, env, config.n_rollout_steps, seeds, unused, exploration=exploration, complete=True
+        )
