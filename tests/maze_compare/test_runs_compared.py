@@ -70,10 +70,29 @@ def test_wrong_input_is_one_line(arguments, message):
 
 def test_compare_ranks_groups_and_shows_where_they_differ():
     lines = maze("compare", "runs", "--env", "CartPole-v1").stdout.splitlines()
-    assert lines[0].split() == ["lr", "runs", "best", "final", "env_steps", "seconds"]
-    assert lines[1].split()[:5] == ["A", "0.01", "1", "90", "90"]
+    assert lines[0].split() == ["lr", "runs", "best", "final", "final", "IQM", "env_steps", "seconds"]
+    assert lines[1].split()[:6] == ["A", "0.01", "1", "90", "90", "90"]
     assert lines[2].split()[:9] == ["B", "0.0001", "2", "20", "±", "0", "19.5", "±", "0.707"]
+    assert "19.5 (19 to 20)" in lines[2]
     assert lines[3:5] == ["A: runs/quick", "B: runs/slow0, runs/slow1"]
+    assert "A and B: too few runs to tell them apart; take at least 3 seeds of each" in lines
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_compare_says_whether_a_difference_means_anything(make_run, minimize):
+    for seed, value in enumerate([10.0, 11.0, 12.0, 13.0]):
+        make_run(f"low{seed}", [value], seed=seed, env="Judged-v0", lr=1.0)
+        make_run(f"same{seed}", [value + 0.5], seed=seed, env="Judged-v0", lr=2.0)
+        make_run(f"high{seed}", [value + 50], seed=seed, env="Judged-v0", lr=3.0)
+    flag = ["--minimize"] if minimize else []
+    text = maze("compare", "runs", "--env", "Judged-v0", *flag).stdout
+    beaten = "C" if minimize else "B"
+    assert f"A is better than {beaten}: it wins 100% of the pairs" in text
+    assert text.count("differ no more than chance allows") == minimize
+    judged = json.loads(maze("compare", "runs", "--env", "Judged-v0", "--json", *flag).stdout)["groups"]
+    assert judged[0]["beaten_by_best"] is None
+    assert judged[-1]["beaten_by_best"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert judged[0]["final_iqm"]["value"] == (11.5 if minimize else 61.5)
 
 
 def test_compare_turns_the_table_where_settings_outnumber_groups():

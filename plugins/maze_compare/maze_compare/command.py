@@ -14,6 +14,7 @@ from maze_core.cli import output
 if TYPE_CHECKING:
     from maze_compare.groups import Group
     from maze_compare.records import DamagedRun, RunRecord
+    from maze_compare.significance import Estimate
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, compare and plot runs.")
 
@@ -97,7 +98,8 @@ def compare(
     """Show where configurations differ, and their results.
 
     Runs that differ only in the seed or in logging form a group: results are the mean ± the standard deviation over
-    the seeds. The best group comes first.
+    the seeds, and the interquartile mean of the final values with its 95 % interval. The best group comes first. A line
+    for each of the others says whether the difference means anything.
 
     \b
     Examples:
@@ -112,9 +114,8 @@ def compare(
         raise no_metric(groups, metric)
     paths = differing(groups)
     if as_json:
-        output.print_json(
-            {"differing": paths, "groups": [_group_facts(each, paths, metric, minimize) for each in groups]}
-        )
+        facts = [_group_facts(each, groups, paths, metric, minimize) for each in groups]
+        output.print_json({"differing": paths, "groups": facts})
         return
     _print_groups(groups, paths, metric, minimize)
 
@@ -334,31 +335,57 @@ def _ranked(groups: list[Group], metric: str, minimize: bool) -> list[Group]:
 
 
 def _results(each: Group, metric: str, minimize: bool) -> dict[str, Any]:
-    """Return the results of a group: spreads over its runs, by column."""
+    """Return the results of a group: statistics of its runs, by column."""
     from maze_compare.groups import spread
+    from maze_compare.significance import aggregate
 
     return {
         "best": spread(run.value(metric, minimize=minimize) for run in each.runs),
         "final": spread(run.value(metric, "last") for run in each.runs),
+        "final IQM": aggregate(_final(each, metric)),
         "env_steps": spread(run.count("env_steps") for run in each.runs),
         "seconds": spread(run.count("seconds") for run in each.runs),
     }
 
 
-def _group_facts(each: Group, paths: Sequence[str], metric: str, minimize: bool) -> dict[str, Any]:
+def _final(each: Group, metric: str) -> list[float]:
+    """Return the final values of the runs that have one."""
+    return [value for run in each.runs if (value := run.value(metric, "last")) is not None]
+
+
+def _improvement(best: Group, each: Group, metric: str, minimize: bool) -> Estimate | None:
+    """Return how often the final value of the best group is better than another's; None if too few runs tell."""
+    from maze_compare.significance import improvement
+
+    pair = [_final(best, metric), _final(each, metric)]
+    return improvement(*(pair[::-1] if minimize else pair))
+
+
+def _first_of(groups: Sequence[Group], each: Group) -> Group:
+    """Return the best group in the same environment."""
+    return next(other for other in groups if other.runs[0].env == each.runs[0].env)
+
+
+def _group_facts(
+    each: Group, groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool
+) -> dict[str, Any]:
     from dataclasses import asdict
 
     results = _results(each, metric, minimize)
+    best = _first_of(groups, each)
+    results |= {"beaten_by_best": None if best is each else _improvement(best, each, metric, minimize)}
     return {
         "settings": {path: each.settings[path] for path in paths if path in each.settings},
         "runs": [_facts(run) for run in each.runs],
         "metric": metric,
-        **{name: None if found is None else asdict(found) for name, found in results.items()},
+        **{name.replace(" ", "_").lower(): found and asdict(found) for name, found in results.items()},
     }
 
 
 _NAMED = 5
 """Most runs of a group that are named below the table."""
+_JUDGED = 10
+"""Most groups that are compared with the best one in a sentence."""
 
 
 def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
@@ -376,10 +403,10 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
         ]
         for letter, each in zip(letters, groups, strict=True)
     ]
-    headers = ["", *map(short, shared), "runs", "best", "final", "env_steps", "seconds"]
+    headers = ["", *map(short, shared), "runs", "best", "final", "final IQM", "env_steps", "seconds"]
     if len(groups) >= len(paths):
         count = len(headers)
-        output.print_table(headers, columns, (count - 1, count - 2, *range(count - 5, 0, -1)))
+        output.print_table(headers, columns, (count - 1, count - 2, count - 3, *range(count - 6, 0, -1)))
     else:
         first, *rows = [list(row) for row in zip(headers, *columns, strict=True)]
         output.print_table(first, rows)
@@ -387,8 +414,20 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
         more = len(each.runs) - _NAMED
         names = [str(run.path) for run in each.runs[:_NAMED]] + ([f"{more} more"] if more > 0 else [])
         output.say(f"{letter}: {', '.join(names)}")
-    output.say(f"best and final: {metric}, mean ± standard deviation over the runs")
+    output.say(f"best and final: {metric}, mean ± standard deviation over the runs; IQM: mean of the middle half")
+    _print_verdicts(groups, letters, metric, minimize)
     if any(len(set(each.seeds)) < len(each.runs) for each in groups):
         typer.echo("some runs repeat the seed of another run and add no information")
     if not paths and len(groups) == 1:
         typer.echo("the runs differ only in their seeds")
+
+
+def _print_verdicts(groups: Sequence[Group], letters: Sequence[str], metric: str, minimize: bool) -> None:
+    """Say of each group whether it differs from the best one in its environment."""
+    from maze_compare.significance import verdict
+
+    names = {id(each): letter for letter, each in zip(letters, groups, strict=True)}
+    others = [each for each in groups if _first_of(groups, each) is not each and _final(each, metric)]
+    for each in others[:_JUDGED]:
+        best = _first_of(groups, each)
+        output.say(verdict(names[id(best)], names[id(each)], _improvement(best, each, metric, minimize)))

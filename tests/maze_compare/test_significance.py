@@ -1,0 +1,53 @@
+"""Statistics of a few runs, against their definitions and an independent implementation."""
+
+import numpy as np
+import pytest
+from maze_compare.significance import (
+    aggregate,
+    improvement,
+    interquartile_mean,
+    probability_of_improvement,
+    verdict,
+)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 11, 100])
+def test_the_interquartile_mean_is_scipys_trimmed_mean(count):
+    stats = pytest.importorskip("scipy.stats")
+    values = np.random.default_rng(count).normal(size=(3, count))
+    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25, axis=-1))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [((1, 2, 3), (0, 1, 1, 5)), ((4,), (4,)), ((2, 2), (1, 3, 2))])
+def test_the_probability_of_improvement_counts_pairs(ours, theirs):
+    pairs = [1 if a > b else 0.5 if a == b else 0 for a in ours for b in theirs]
+    found = probability_of_improvement(np.array(ours), np.array(theirs))
+    assert found == pytest.approx(sum(pairs) / len(pairs))
+    assert probability_of_improvement(np.array(theirs), np.array(ours)) == pytest.approx(1 - found)
+
+
+def test_intervals_cover_what_they_should():
+    """Of twenty values the interval covers the truth in about 95 % of the cases, or somewhat fewer."""
+    rng = np.random.default_rng(1)
+    found = [aggregate(rng.normal(3, 1, 20).tolist()) for _ in range(200)]
+    covered = sum(each.low <= 3 <= each.high for each in found)
+    assert 170 <= covered <= 199
+    equal = [improvement(rng.normal(size=8).tolist(), rng.normal(size=8).tolist()) for _ in range(200)]
+    assert sum("better" in verdict("A", "B", each) for each in equal) <= 14  # wins by chance in few cases of a hundred
+
+
+def test_the_same_runs_give_the_same_interval():
+    values = [3.0, 1.0, 4.0, 1.5]
+    assert aggregate(values) == aggregate(values)
+    assert aggregate([5.0] * 4) == (aggregate([5.0] * 4))
+    assert str(aggregate([5.0] * 4)) == "5"
+
+
+@pytest.mark.parametrize("values", [[], [1.0, float("nan"), 2.0], [float("inf")] * 3])
+def test_what_has_no_mean_has_no_estimate(values):
+    assert aggregate(values) is None
+
+
+def test_few_runs_are_not_judged():
+    assert improvement([1.0, 2.0], [3.0, 4.0, 5.0]) is None
+    assert "at least 3 seeds" in verdict("A", "B", None)
