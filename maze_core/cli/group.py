@@ -118,7 +118,7 @@ def _mounted(plugin: Any, path: str) -> Any:
     if isinstance(plugin, typer.Typer):
         parent.add_typer(plugin, name=name)
     else:
-        parent.command(name)(plugin)
+        parent.command(name, cls=getattr(plugin, "command_class", None))(plugin)
     try:
         group: Any = typer.main.get_command(parent)
     except Exception as error:  # Typer raises various errors for an unsupported signature

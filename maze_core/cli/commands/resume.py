@@ -11,9 +11,11 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
+from maze_core.cli.algorithm_flags import with_algorithm_flags
 from maze_core.cli.start_up import lasting_imports
 
 
+@with_algorithm_flags
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
     set_: Annotated[
@@ -31,6 +33,7 @@ def resume(
     Examples:
       maze resume runs/CartPole-v1/ppo/20250101-120000-s1
       maze resume runs/first --set steps=200000
+      maze resume runs/first --lr 1e-4 --set steps=200000
     """
     with lasting_imports():
         from maze_core.run.api import resume as go_on

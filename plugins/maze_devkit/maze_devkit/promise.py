@@ -40,6 +40,7 @@ PROMISED = (
     "maze_core.learn.on_policy.surrogate",
     "maze_core.learn.off_policy.targets",
     "maze_core.base.averages",
+    "maze_core.cli.algorithm_flags",
     "maze_core.cli.output",
     "maze_core.base.blame",
     "maze_core.base.files",

@@ -10,12 +10,14 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
+from maze_core.cli.algorithm_flags import with_algorithm_flags
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
     from maze_profile.profiling import Profile
 
 
+@with_algorithm_flags
 def profile(
     target: Annotated[
         str, typer.Argument(metavar="RUN|ALGORITHM", help="A run directory, or an algorithm.", show_default=False)
@@ -40,13 +42,14 @@ def profile(
 ) -> None:
     """Train for some seconds, and show where the time goes.
 
-    The parts add up to the time. Nothing is kept: the run lies in a temporary folder, without callbacks.
+    The options of the algorithm are options here too, such as --num-envs 4. The parts add up to the time. Nothing is
+    kept: the run lies in a temporary folder, without callbacks.
 
     \b
     Examples:
       maze profile ppo --env CartPole-v1
       maze profile runs/first --seconds 30
-      maze profile sac --env Pendulum-v1 --set algorithm.batch_size=512 --json
+      maze profile sac --env Pendulum-v1 --batch-size 512 --json
     """
     from maze_profile.profiling import take_profile
 

@@ -9,12 +9,14 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
+from maze_core.cli.algorithm_flags import with_algorithm_flags
 from maze_core.cli.option_paths import placed
 
 if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep
 
 
+@with_algorithm_flags
 def sweep(
     algorithm: Annotated[
         str | None,
@@ -98,6 +100,8 @@ def sweep(
 ) -> None:
     """Train with many configurations and seeds in parallel, and rank them.
 
+    The options of the algorithm are options here too: --epoch-length 5 holds for all runs.
+
     The same command again, or just --dir, continues an interrupted sweep: only missing runs are executed, and killed
     runs resume from their last checkpoint. Exit code 1: some runs failed; 2: the runs do not record the metric.
 
@@ -105,6 +109,7 @@ def sweep(
     Examples:
       maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 --seeds 3 --steps 50000 --dir lr
       maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher random --trials 20
+      maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 --batch-size 128 --seeds 3
       maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maze_compare.groups import MISSING, number, short
 
 from maze_core.base.terminal_text import counted, printable
+from maze_sweep.pace import Pace, share_done, words
 from maze_sweep.pool import JobEnd
 from maze_sweep.ranking import FAILED, brief, ranked, table, title
 from maze_sweep.sweep import Sweep, Watch
@@ -35,11 +36,14 @@ def display(quiet: bool = False) -> Iterator[Watch]:
         from rich.live import Live
 
         with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+            paces: list[Pace] = []
 
             def show(sweep: Sweep, end: JobEnd | None) -> None:
+                if not paces:
+                    paces.append(Pace(sweep))
                 if end is not None and end.outcome in FAILED:
                     live.console.print(printable(_line(sweep, end)), markup=False, highlight=False)
-                live.update(_picture(sweep), refresh=True)
+                live.update(_picture(sweep, paces[0]), refresh=True)
 
             yield show
 
@@ -48,14 +52,16 @@ class _Lines:
     """Prints a line at the start, one for each run that ends, and one if the sweep is interrupted."""
 
     def __init__(self) -> None:
-        self._begun = self._interrupted = False
+        self._interrupted = False
+        self._pace: Pace | None = None
 
     def __call__(self, sweep: Sweep, end: JobEnd | None) -> None:
-        if not self._begun:
-            self._begun = True
+        if self._pace is None:
+            self._pace = Pace(sweep)
             print(printable(heading(sweep)), file=sys.stderr, flush=True)
         if end is not None:
-            print(printable(_line(sweep, end)), file=sys.stderr, flush=True)
+            left = words(self._pace.seconds_left(sweep))
+            print(printable("  ".join(filter(None, (_line(sweep, end), left)))), file=sys.stderr, flush=True)
         if sweep.interrupted_by is not None and not self._interrupted:
             self._interrupted = True
             print(_counts(sweep), file=sys.stderr, flush=True)
@@ -92,8 +98,10 @@ def _progress(run: SweepRun, sweep: Sweep) -> str:
     return f"epoch {last['epoch']:,}, {last.get('env_steps', 0):,} steps, {title(sweep.plan.metric)} {shown}"
 
 
-def _picture(sweep: Sweep) -> RenderableType:
+def _picture(sweep: Sweep, pace: Pace) -> RenderableType:
+    from rich.columns import Columns
     from rich.console import Group
+    from rich.progress_bar import ProgressBar
     from rich.table import Column, Table
 
     under_way = Table(title="running", title_justify="left", box=None)
@@ -107,7 +115,10 @@ def _picture(sweep: Sweep) -> RenderableType:
     best = Table(*(Column(_text(each)) for each in headers), title="best so far", title_justify="left", box=None)
     for row in rows:
         best.add_row(*map(_text, row))
-    parts: list[Any] = [_text(heading(sweep)), under_way, *([best] if rows else []), _text(_counts(sweep))]
+    share = share_done(sweep)
+    left = "  ".join(filter(None, (f"{share:.0%}", words(pace.seconds_left(sweep)))))
+    bar = Columns([ProgressBar(total=1, completed=share, width=40), _text(left)])
+    parts: list[Any] = [_text(heading(sweep)), under_way, *([best] if rows else []), bar, _text(_counts(sweep))]
     return Group(*parts)
 
 

@@ -1,0 +1,60 @@
+"""How far a sweep is, and how long the rest takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maze_sweep.sweep import Sweep
+    from maze_sweep.trials import SweepRun, Trial
+
+_ENDED = ("finished", "failed", "killed", "pruned")
+
+
+def share_done(sweep: Sweep) -> float:
+    """Return the share of all runs that is done, in [0, 1]; running ones count by their steps or epochs."""
+    done = sum(_share(trial, run) for trial in sweep.trials for run in trial.runs)
+    return done / max(1, sweep.total_runs)
+
+
+class Pace:
+    """Tells the time left from the share that was done since it was built: a sweep that goes on had done some before.
+
+    Args:
+        sweep: at its start.
+        clock: returns seconds.
+    """
+
+    def __init__(self, sweep: Sweep, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began, self._before = clock(), share_done(sweep)
+
+    def seconds_left(self, sweep: Sweep) -> float | None:
+        """Return how long the rest takes at the pace so far; None while hardly anything is done."""
+        share = share_done(sweep)
+        since = share - self._before
+        if since < 0.005:
+            return None
+        return (self._clock() - self._began) / since * (1 - share)
+
+
+def words(seconds: float | None) -> str:
+    """Return a time left as `about 1:05:00 left`; empty for None and 0."""
+    if seconds is None or not 0 < seconds < 1e8:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"about {hours}:{minutes:02}:{rest:02} left" if hours else f"about {minutes}:{rest:02} left"
+
+
+def _share(trial: Trial, run: SweepRun) -> float:
+    if run.state in _ENDED:
+        return 1.0
+    config = trial.config
+    if run.state != "running" or not run.epochs or config is None:
+        return 0.0
+    last = run.epochs[-1]
+    ends = (("env_steps", config.steps), ("epoch", getattr(config.algorithm, "n_epochs", None)))
+    return min(1.0, max((last.get(name, 0) / end for name, end in ends if end), default=0.0))

@@ -1,0 +1,50 @@
+"""How far a sweep is, and how long the rest takes."""
+
+from types import SimpleNamespace as Made
+
+import pytest
+from maze_sweep.pace import Pace, share_done, words
+
+
+def made_sweep(*runs, total=4, steps=100):
+    """A sweep of one trial; runs are pairs of a state and the steps of the last epoch."""
+    config = Made(steps=steps, algorithm=Made(n_epochs=None))
+    its = [Made(state=state, epochs=[{"epoch": 1, "env_steps": done}] if done else []) for state, done in runs]
+    return Made(trials=[Made(config=config, runs=its)], total_runs=total)
+
+
+@pytest.mark.parametrize(
+    ("runs", "share"),
+    [
+        ((), 0),
+        ((("waiting", 50), ("interrupted", 50)), 0),
+        ((("finished", 100), ("failed", 3), ("pruned", 0), ("killed", 0)), 1),
+        ((("running", 50), ("finished", 100)), 0.375),
+        ((("running", 500),), 0.25),
+        ((("running", 0),), 0),
+    ],
+)
+def test_running_runs_count_by_their_steps(runs, share):
+    assert share_done(made_sweep(*runs)) == pytest.approx(share)
+
+
+def test_runs_without_an_end_count_when_they_end():
+    sweep = made_sweep(("running", 50), steps=None)
+    assert share_done(sweep) == 0
+
+
+def test_the_time_left_follows_the_pace_of_this_session():
+    now = [100.0]
+    pace = Pace(made_sweep(("finished", 1), ("running", 0)), lambda: now[0])
+    assert pace.seconds_left(made_sweep(("finished", 1), ("running", 0))) is None
+    now[0] += 30
+    assert pace.seconds_left(made_sweep(("finished", 1), ("running", 50))) == pytest.approx(30 / 0.125 * 0.625)
+    assert pace.seconds_left(made_sweep(*[("finished", 1)] * 4)) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, ""), (0.0, ""), (0.4, "about 0:00 left"), (65, "about 1:05 left"), (3605, "about 1:00:05 left")],
+)
+def test_words(seconds, text):
+    assert words(seconds) == text
