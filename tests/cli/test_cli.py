@@ -326,3 +326,9 @@ def test_quick_commands_import_nothing_heavy():
     said = done.stderr.strip().splitlines()
     assert len(said) == 4
     assert all(line.endswith(" []") for line in said), said
+
+
+@pytest.mark.parametrize("text", ["runner", "Runners"])
+def test_the_list_of_plugins_takes_a_kind(text):
+    found = json.loads(maze("plugins", "list", text, "--json").stdout)
+    assert {"dev", "local"} <= {each["name"] for each in found if each["kind"] == "runner"}

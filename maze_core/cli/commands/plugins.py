@@ -26,7 +26,7 @@ def list_plugins(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]", help="Only those with this in name, distribution or summary.", show_default=False
+            metavar="[TEXT]", help="Only those with this in name, distribution or summary, or of this kind.", show_default=False
         ),
     ] = None,
     kind: _Kind = None,
@@ -38,6 +38,7 @@ def list_plugins(
     Examples:
       maze plugins list
       maze plugins list offline
+      maze plugins list algorithms
       maze plugins list --kind algorithm --json
     """
     found = [info for info in _catalog(kind) if text is None or _mentions(info, text.lower())]
@@ -58,7 +59,8 @@ def list_plugins(
 
 
 def _mentions(info: PluginInfo, text: str) -> bool:
-    return any(text in each.lower() for each in (info.name, info.distribution, info.summary))
+    words = info.name, info.distribution, info.summary
+    return info.kind == text.removesuffix("s") or any(text in each.lower() for each in words)
 
 
 def _print_by_kind(found: list[PluginInfo]) -> None:
