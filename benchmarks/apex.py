@@ -3,7 +3,8 @@
     python benchmarks/apex.py                       three pairs at 1 ms a step
     python benchmarks/apex.py --milliseconds 3 --pairs 5
 
-Both have eight environments on two worker processes and the settings of their CartPole presets: one batch for two steps.
+Both have eight environments on two worker processes and the settings of their CartPole presets, one batch for two
+steps.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ def list_plugins(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]", help="Only those with this in name, distribution or summary, or of this kind.", show_default=False
+            metavar="[TEXT]",
+            help="Only those with this in name, distribution or summary, or of this kind.",
+            show_default=False,
         ),
     ] = None,
     kind: _Kind = None,

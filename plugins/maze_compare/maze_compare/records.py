@@ -170,7 +170,8 @@ def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
     found: dict[Path, RunRecord | DamagedRun] = {}
     for place in places:
         if not place.exists():
-            raise ConfigError(f"there is no folder {place}", hint="Runs are in `runs` unless --run-dir named another folder.")
+            hint = "Runs are in `runs` unless --run-dir named another folder."
+            raise ConfigError(f"there is no folder {place}", hint=hint)
         folders = list(run_folders(place))
         if not folders:
             raise ConfigError(f"{place} contains no run", hint="Next: maze train ppo --env CartPole-v1")
