@@ -25,6 +25,7 @@ TOOLS = (
     "maze_recordings",
     "maze_sweep",
     "maze_video",
+    "maze_serve",
     "maze_view",
 )
 """Commands, tools and further learners are released together with the core; the promise is for what others write."""

@@ -1,0 +1,1 @@
+"""`maze serve`: a policy as an HTTP server on this machine."""

@@ -1,0 +1,99 @@
+"""What the server asks: the policy of a run, one observation at a time, with a memory for each session."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.models.memory import remembers
+from maze_serve.json_values import arrays_from_json, from_json, to_json
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.run.context import RunContext
+
+MOST_SESSIONS = 10_000
+"""Sessions that are remembered; beyond, the one that was used least recently is forgotten."""
+
+
+@dataclass
+class ServedPolicy:
+    """Acts for a server.
+
+    Args:
+        context: of a saved run.
+        deterministic: most likely actions instead of samples.
+        look_ahead: False: the network of a run with a planner acts alone.
+
+    Raises:
+        ConfigError: the run acts with a planner, which needs the environment, and `look_ahead` is True.
+    """
+
+    context: RunContext
+    deterministic: bool = True
+    look_ahead: bool = True
+    spaces: dict[str, tuple[Space[Any], Space[Any]]] = field(init=False)
+    """Observation and action space of each agent, by name; the only one of a single agent is called ``""``."""
+
+    def __post_init__(self) -> None:
+        context = self.context
+        if self.look_ahead and context.run.planning("acting") is not None:
+            raise ConfigError(
+                "this run acts with a planner, which needs copies of the environment that is played",
+                hint="Next: maze serve RUN --no-look-ahead, where the network acts alone",
+            )
+        several = context.run.env_builder("acting").several_agents
+        self._build: Callable[..., Any] = context.agents if several else context.agent
+        self._remembers = remembers(context.policy)
+        self._sessions: OrderedDict[str, Any] = OrderedDict()
+        policy = context.policy
+        self.spaces = _spaces_of_agents(context) if several else {"": (policy.observation_space, policy.action_space)}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the agents; empty where a single one acts."""
+        return [name for name in self.spaces if name]
+
+    def act(self, session: str, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Return the action for an observation, both as JSON values.
+
+        Raises:
+            ConfigError: there is no such agent, or the policy was not trained for such an observation.
+            UnfitValueError: the observation has another structure, shape or kind of number.
+        """
+        if agent not in self.spaces:
+            known = f"agents: {', '.join(self.names)}" if self.names else "a single agent acts here"
+            raise ConfigError(f"there is no agent {agent!r:.80}; {known}")
+        acting = self._agent(session)
+        if not agent:
+            return to_json(acting.act(from_json(observation, self.spaces[agent][0])))
+        told = {key: arrays_from_json(each, f"info.{key}") for key, each in info.items()}
+        return to_json(acting.act(agent, arrays_from_json(observation), told))
+
+    def reset(self, session: str) -> None:
+        """Begin a new episode in a session."""
+        self._agent(session).reset()
+
+    def _agent(self, session: str) -> Any:
+        """Return what acts in a session. Without a memory all share one."""
+        key = session if self._remembers else ""
+        if key not in self._sessions:
+            built = self._build(deterministic=self.deterministic, look_ahead=False)
+            built.reset()
+            self._sessions[key] = built
+            if len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(key)
+        return self._sessions[key]
+
+
+def _spaces_of_agents(context: RunContext) -> dict[str, tuple[Space[Any], Space[Any]]]:
+    env = context.make_env()
+    try:
+        return {name: (env.observation_spaces[name], env.action_spaces[name]) for name in env.agents}
+    finally:
+        env.close()

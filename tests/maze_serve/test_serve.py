@@ -1,0 +1,204 @@
+"""The server: what it answers and refuses, memories of sessions, several agents, and that it stays on this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import closing
+from functools import partial
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Doors, Workshop
+from maze_serve import policy as served
+from maze_serve.app import build_app
+from maze_serve.json_values import UnfitValueError, from_json, to_json
+from maze_serve.policy import ServedPolicy
+
+from maze_core.base.errors import ConfigError
+from tests import planners
+from tests.maze_serve.asked import ask
+
+
+@pytest.fixture
+def client(quick):
+    """`client(env, overrides)`: what asks the policy of an untrained run, and the run."""
+
+    def build(env, overrides=None, **parts):
+        context = quick(env, "ppo", overrides, **parts)
+        return partial(ask, build_app(ServedPolicy(context), {"run": "r"})), context
+
+    return build
+
+
+def test_it_acts_as_the_run_does(client):
+    asked, context = client(Workshop, {"model.name": "template"})
+    with closing(context.make_env()) as env:
+        observation, _ = env.reset(seed=1)
+        for _ in range(5):
+            sent = json.loads(json.dumps(to_json(observation)))
+            answer = asked("/act", {"observation": sent})
+            expected = context.compute_action(observation)
+            assert answer.json == {"action": to_json(expected)}
+            observation, *_ = env.step(expected)
+    several = asked("/act", {"observations": [sent] * 3}).json["actions"]
+    assert several == [to_json(context.compute_action(from_json(sent, context.policy.observation_space)))] * 3
+
+
+def test_sessions_remember_apart_and_can_begin_anew(client, monkeypatch):
+    asked, context = client(SeededWalk, {"model.memory": "gru", "model.normalize_observations": False})
+    agent, steps = context.agent(), [[0.5, 1.0], [2.0, 3.0], [-4.0, 9.0]]
+    agent.reset()
+    expected = [to_json(agent.act(np.array(each))) for each in steps]
+
+    def played(session):
+        return [asked("/act", {"observation": each, "session": session}).json["action"] for each in steps]
+
+    interleaved = [
+        asked("/act", {"observation": each, "session": name}).json["action"] for each in steps for name in ("a", "b")
+    ]
+    assert interleaved == [action for action in expected for _ in range(2)]
+    assert asked("/reset", {"session": "a"}).status == 200
+    assert played("a") == expected
+    monkeypatch.setattr(served, "MOST_SESSIONS", 2)
+    assert played("c") == played("b" * 200) == expected
+
+
+def test_agents_are_asked_by_name(quick):
+    pettingzoo = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
+    context = quick({"name": "pettingzoo", "id": "pettingzoo.classic:tictactoe_v3"})
+    asked = partial(ask, build_app(ServedPolicy(context), {}))
+    with closing(pettingzoo.env()) as env:
+        env.reset(seed=1)
+        observation, *_ = env.last()
+        sent = to_json(observation)
+        agents = context.agents()
+        agents.reset()
+        expected = int(agents.act("player_1", observation))
+        answer = asked("/act", {"observation": sent, "agent": "player_1"})
+        assert answer.json == {"action": expected}
+        wrong = asked("/act", {"observation": sent, "agent": "nobody"})
+        assert wrong.status == 422
+        assert "player_1" in wrong.json["error"]
+        full = {"observation": {**sent, "action_mask": [0] * 9}, "agent": "player_1"}
+        assert asked("/act", full).status == 422
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"[", 400, "not JSON"),
+        (b"[1]", 400, "JSON object"),
+        (b"{}", 400, "neither"),
+        (b'{"observation": [NaN, 0]}', 400, "NaN"),
+        (b'{"observation": [1e999, 0]}', 422, "inf"),
+        (b'{"observation": [1]}', 422, "shape"),
+        (b'{"observation": {"a": 1}}', 422, "observation"),
+        (b'{"observation": null}', 422, "observation"),
+        (b'{"observation": [[1], [1, 2]]}', 422, "shape"),
+        (b'{"observation": ["a", "b"]}', 422, "numbers"),
+        (b'{"observation": [1, 2], "agent": "x"}', 422, "no agent"),
+        (b'{"observation": [1, 2], "session": 3}', 400, "session"),
+        (b'{"observation": [1, 2], "info": 3}', 400, "info"),
+        (b'{"observations": 3}', 400, "list"),
+        (b'{"observation": ' + b"[" * 100_000, 400, "not JSON"),
+        (b"\xff", 400, "not JSON"),
+    ],
+)
+def test_what_it_cannot_answer_is_one_sentence(client, content, status, words):
+    asked, _ = client(SeededWalk)
+    answer = asked("/act", content)
+    assert answer.status == status
+    assert words in answer.json["error"]
+    assert "\n" not in answer.json["error"]
+    assert f'maze_refused_total{{status="{status}"}} 1' in asked("/metrics").body.decode()
+
+
+def test_masks_without_a_choice_are_refused(client):
+    asked, context = client(Doors)
+    with closing(context.make_env()) as env:
+        observation, _ = env.reset(seed=1)
+    sent = to_json(observation)
+    assert asked("/act", {"observation": sent}).status == 200
+    sent["action_mask"] = [0] * len(sent["action_mask"])
+    assert asked("/act", {"observation": sent}).status == 422
+
+
+def test_pages_of_other_names_get_no_answer(client):
+    """A page in a browser may lead a name of its own to 127.0.0.1, or send a form."""
+    asked, _ = client(SeededWalk)
+    for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""):
+        assert asked("/health", host=host).status == 403, host
+    for host in ("127.0.0.1:8000", "localhost", "localhost:1", "[::1]:80"):
+        assert asked("/health", host=host).status == 200, host
+    plain = asked("/act", b'{"observation": [1, 2]}', content_type="text/plain")
+    assert plain.status == 415
+
+
+def test_what_is_counted(client):
+    asked, _ = client(SeededWalk)
+    asked("/act", {"observation": [1, 2]})
+    asked("/act", {"observations": [[1, 2]] * 4})
+    lines = asked("/metrics").body.decode().splitlines()
+    assert "maze_decisions_total 5" in lines
+    assert "maze_act_seconds_count 2" in lines
+    assert 'maze_act_seconds_bucket{le="+Inf"} 2' in lines
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "problem"),
+    [
+        (spaces.Discrete(3), 1.5, "whole"),
+        (spaces.Discrete(3), True, None),
+        (spaces.Discrete(3), [1], "shape"),
+        (spaces.Box(0, 255, (2,), np.uint8), [300, 0], "whole numbers of uint8"),
+        (spaces.Box(0, 255, (2,), np.uint8), [-1, 0], "whole numbers of uint8"),
+        (spaces.Box(0, 255, (2,), np.uint8), [255, 0], None),
+        (spaces.MultiDiscrete([2, 3]), [1, 2], None),
+        (spaces.MultiBinary(2), [1, 0.5], "whole"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), {"a": 1, "b": 2}, "'b'"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), {}, "no 'a'"),
+        (spaces.Tuple([spaces.Discrete(2)]), [1, 1], "1 parts"),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (1,))]), [1, [0.5]], None),
+        (spaces.Box(-1, 1, (1,), np.float64), [10**400], "numbers"),
+    ],
+)
+def test_values_of_spaces(space, value, problem):
+    if problem is None:
+        assert space.contains(from_json(value, space))
+    else:
+        with pytest.raises(UnfitValueError, match=problem):
+            from_json(value, space)
+
+
+def test_a_run_with_a_planner_needs_the_environment(quick):
+    context = quick(planners.Doors, callbacks={"ahead": planners.Ahead})
+    with pytest.raises(ConfigError, match="--no-look-ahead"):
+        ServedPolicy(context)
+    ServedPolicy(context, look_ahead=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_server_from_the_command_line(quick, stop, code):
+    context = quick("CartPole-v1")
+    context.train()
+    command = [sys.executable, "-m", "maze_core.cli.main", "serve", str(context.run_dir), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        address = process.stdout.readline().split()[3].rstrip(";")
+        assert address.startswith("http://127.0.0.1:")
+        body = json.dumps({"observation": [0.1, 0, 0, 0]}).encode()
+        request = urllib.request.Request(f"{address}/act", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert json.load(answer)["action"] in (0, 1)
+        taken = subprocess.run([*command[:-1], address.rpartition(":")[2]], capture_output=True, text=True, check=False)
+        assert taken.returncode == 2
+        assert "cannot listen" in taken.stderr
+    finally:
+        process.send_signal(stop)
+        assert process.wait(20) == code
