@@ -37,6 +37,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
     },
     "maze-sac": {"algorithm": "sac sacfd"},
+    "maze-search": {"algorithm": "alphazero"},
     "maze-set-models": {"model": "set_template"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-tensorboard": {"callback": "tensorboard"},
