@@ -3,9 +3,11 @@
     python benchmarks/matches.py RUN_DIR                        against one that acts at random
     python benchmarks/matches.py RUN_DIR --against OTHER_RUN    against another trained policy
     python benchmarks/matches.py RUN_DIR --against anybody      whatever is played: for games with few positions
+    python benchmarks/matches.py RUN_DIR --set algorithm.n_simulations=100
 
 The parameters that the runs ended with play with their most likely actions, or look ahead where the run does, each
-agent in turn as often as the others. Against anybody every line of the game is played.
+agent in turn as often as the others. Against another run the first four moves are drawn. Against anybody every line of
+the game is played.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 SEED = 1000
 """Of the games; those of training have other purposes."""
+OPENING = 4
+"""Moves of a game between two trained policies that are drawn: they would play the same game again and again."""
 RANDOM, ANYBODY = "random", "anybody"
 
 
@@ -61,19 +65,23 @@ class Partly(Planner):
 
 
 class Mixed(Agent):
-    """Lets one agent act in some rows, and another one in the others.
+    """Lets one agent act in some rows, and another one in the others; the first moves of a game are drawn.
 
     Args:
         inside: acts in `rows`, of which it is told all.
         outside: acts in the others.
         rows: [N] bool.
+        drawn: acts in the first moves.
+        opening: how many there are, of both sides together.
     """
 
-    def __init__(self, inside: Agent, outside: Agent, rows: np.ndarray) -> None:
-        self._both, self._rows = (inside, outside), rows
+    def __init__(self, inside: Agent, outside: Agent, rows: np.ndarray, drawn: Agent, opening: int) -> None:
+        self._both, self._rows, self._drawn, self._opening = (inside, outside), rows, drawn, opening
+        self._moves = np.zeros(len(rows), np.int64)
 
     def begin(self, rows: Sequence[int]) -> None:
         """Forget the episodes of these rows."""
+        self._moves[rows] = 0
         for agent in self._both:
             agent.begin(rows)
 
@@ -84,15 +92,21 @@ class Mixed(Agent):
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row."""
-        mine, theirs = (agent.act(obs).actions for agent in self._both)
+        mine, theirs, drawn = (agent.act(obs).actions for agent in (*self._both, self._drawn))
+        begins = self._moves < self._opening
         actions = {
-            key: np.where(self._rows.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, theirs[key])
+            key: np.where(_wide(begins, leaf), drawn[key], np.where(_wide(self._rows, leaf), leaf, theirs[key]))
             for key, leaf in mine.items()
         }
+        self._moves += 1
         for agent in self._both:
             if isinstance(agent, PlanningAgent):
                 agent.took(copy_tree(actions))
         return Choice(actions, actions)
+
+
+def _wide(rows: np.ndarray, leaf: np.ndarray) -> np.ndarray:
+    return rows.reshape(-1, *[1] * (leaf.ndim - 1))
 
 
 class Games:
@@ -109,10 +123,12 @@ class Games:
         self.episodes += [each for each in result.episodes if each.episode_number < self._of_each]
 
 
-def against(run_dir: Path, opponent: Path | str = RANDOM, games: int = 200) -> dict[str, float]:
+def against(
+    run_dir: Path, opponent: Path | str = RANDOM, games: int = 200, overrides: dict[str, str] | None = None
+) -> dict[str, float]:
     """Return the shares of games that are won, and not lost: at least `games`, as many for each agent."""
     with ExitStack() as stack:
-        run = stack.enter_context(RunContext.open(run_dir, "last")).run
+        run = stack.enter_context(RunContext.open(run_dir, "last", overrides)).run
         builder = run.env_builder("evaluation")
         number = len(builder.agents_env(0).agents)
         copies = 20 * number
@@ -123,7 +139,9 @@ def against(run_dir: Path, opponent: Path | str = RANDOM, games: int = 200) -> d
             other: Agent = chance(env)
         else:
             other = trained(stack.enter_context(RunContext.open(opponent, "last")).run, env, ~mine)
-        agent, wanted = Mixed(trained(run, env, mine), other, mine), -(-games // copies)
+        opening = 0 if opponent == RANDOM else OPENING
+        agent = Mixed(trained(run, env, mine), other, mine, chance(env, SEED + 1), opening)
+        wanted = -(-games // copies)
         stepper, sink = Stepper(env, seeds()), Games(wanted)
         stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
         with torch.inference_mode():
@@ -142,11 +160,11 @@ def seeds() -> EpisodeSeeds:
     return EpisodeSeeds(SEED, Purpose.EVAL_EPISODES)
 
 
-def chance(env: VectorEnv) -> Agent:
+def chance(env: VectorEnv, seed: int = SEED) -> Agent:
     """An agent that acts at random."""
     everybody = RandomPolicy(PluginConfig(name="random"))
     everybody.setup(env.observation_space, env.action_space)
-    rngs = [np.random.default_rng([SEED, row]) for row in range(env.num_envs)]
+    rngs = [np.random.default_rng([seed, row]) for row in range(env.num_envs)]
     return RuleAgent(everybody, rngs, env.action_space)
 
 
@@ -158,10 +176,10 @@ def trained(run: Run, env: VectorEnv, rows: np.ndarray) -> Agent:
     return Planning(Partly(planning.planner, rows), planning.builder).agent(network, env, seeds())
 
 
-def against_anybody(run_dir: Path) -> dict[str, float]:
+def against_anybody(run_dir: Path, overrides: dict[str, str] | None = None) -> dict[str, float]:
     """Return the shares of games that are won, and not lost, whatever the other one plays, and the number of games."""
     results: list[float] = []
-    with RunContext.open(run_dir, "last") as context:
+    with RunContext.open(run_dir, "last", overrides) as context:
         run = context.run
         planning = run.planning("evaluation")
         if planning is None:
@@ -215,11 +233,13 @@ def main() -> None:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--against", default=RANDOM, help="random, anybody, or the run directory of another policy")
     parser.add_argument("--games", type=int, default=200)
+    parser.add_argument("--set", action="append", default=[], help="a setting of RUN_DIR, such as of its search")
     options = parser.parse_args()
+    overrides = dict(setting.split("=", 1) for setting in options.set)
     if options.against == ANYBODY:
-        found = against_anybody(options.run_dir)
+        found = against_anybody(options.run_dir, overrides)
     else:
-        found = against(options.run_dir, options.against, options.games)
+        found = against(options.run_dir, options.against, options.games, overrides)
     for name, value in found.items():
         print(f"{name}  {value:g}")
 

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from maze_export.export import export_policy
 from maze_search.config import AlphaZeroConfig
 from maze_search.search import Node, Search, SearchTree
 
@@ -176,7 +175,7 @@ def test_who_explores_adds_noise_and_draws_the_first_moves_alone(quick):
     assert root.prior[0] != 0.5
 
 
-def test_whoever_acts_with_a_saved_run_searches_alike(quick, tmp_path):
+def test_whoever_acts_with_a_saved_run_searches_alike(quick):
     context = quick(NimSource, "alphazero", SMALL)
     context.train()
     env = context.make_env()
@@ -195,7 +194,6 @@ def test_whoever_acts_with_a_saved_run_searches_alike(quick, tmp_path):
         {key: value for key, value in context.evaluate().items() if not key.startswith("time/")} for _ in range(2)
     )
     assert first == again
-    assert export_policy(context.run, tmp_path / "policy.onnx").without == ("alphazero",)
 
 
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
