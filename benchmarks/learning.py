@@ -27,8 +27,8 @@ from typing import Any
 import curves
 import published
 import results
-from against_random import against_random
 from command import MAZE, one_thread
+from matches import against
 from statistics_of_runs import with_interval
 
 from maze_core.plugins import discovery
@@ -71,7 +71,7 @@ class Row:
     @property
     def is_game(self) -> bool:
         """True for games against a random opponent. Self-play has no curve: one side wins what the other loses."""
-        return self.metric.startswith("against_random/")
+        return self.metric.startswith("games/")
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ ROWS = (
         1_500_000,
         95,
         settings=ZOO,
-        metric="against_random/wins",
+        metric="games/wins",
         unit=0.01,
     ),
     Row(
@@ -173,8 +173,28 @@ ROWS = (
         1_000_000,
         100,
         settings=ZOO,
-        metric="against_random/unbeaten",
+        metric="games/unbeaten",
         unit=0.01,
+    ),
+    Row(
+        "alphazero",
+        "pettingzoo.classic:tictactoe_v3",
+        20_000,
+        100,
+        settings=ZOO,
+        metric="games/unbeaten",
+        unit=0.01,
+        seeds=3,
+    ),
+    Row(
+        "alphazero",
+        "pettingzoo.classic:connect_four_v3",
+        60_000,
+        99,
+        settings=ZOO,
+        metric="games/wins",
+        unit=0.01,
+        seeds=3,
     ),
     # The mean return of an agent; random actions have -27.
     Row("ppo", "mpe2:simple_spread_v3", 1_000_000, -15, settings=ZOO),
@@ -272,7 +292,7 @@ def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
         print(f"{' '.join(command)} failed:\n{finished.stdout[-2000:]}\n{finished.stderr[-2000:]}", flush=True)
         return {"seed": seed, "score": None, "exit_code": finished.returncode}
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
-    figures = against_random(run_dir) if row.is_game else summary["final_evaluation"]
+    figures = against(run_dir) if row.is_game else summary["final_evaluation"]
     result = {
         "seed": seed,
         "score": figures[row.metric] / row.unit,

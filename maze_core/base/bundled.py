@@ -38,6 +38,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     },
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-serve": {"command": "serve"},
+    "maze-search": {"algorithm": "alphazero"},
     "maze-set-models": {"model": "set_template"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-tensorboard": {"callback": "tensorboard"},

@@ -121,6 +121,12 @@ def test_a_distribution_without_a_divergence_is_refused_by_what_needs_one(quick)
     )
 
 
+def test_a_distribution_that_does_not_tell_every_probability_is_refused_by_a_search(quick):
+    small = {"algorithm.num_envs": 1, "algorithm.n_simulations": 1}
+    with pytest.raises(ConfigError, match=r"^model\.distribution: the search needs the probability of every action"):
+        quick(BOARD, "alphazero", {"model.distribution": "epsilon_softmax", **small}).train()
+
+
 def test_values_of_choices_have_no_use_for_one(quick):
     with pytest.raises(ConfigError, match="so the distribution epsilon_softmax would never be used"):
         quick(BOARD, "dqn", OFF_POLICY | {"model.distribution": "epsilon_softmax"}).train()

@@ -1,5 +1,6 @@
 """PettingZoo's games by both of its interfaces, and that they come out as PettingZoo itself plays them."""
 
+import copy
 from collections import Counter
 
 import numpy as np
@@ -19,6 +20,7 @@ from pettingzoo.test import parallel_api_test
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.agents.copy_check import copies_by_replay
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.collect.rollouts.lane_sink import LaneSink
 from maze_core.collect.stepper import Stepper
@@ -164,6 +166,48 @@ def test_the_loser_of_a_game_in_turns_learns_of_it(module):
     won = sum(n for (_, _, _, reward, end, _), n in found.items() if reward == 1 and end == 1)
     assert lost == won == len(decided)
     assert sum(found.values()) == sum(lengths)  # each move is one transition
+
+
+@pytest.mark.parametrize("module", [tictactoe, connect_four])
+def test_a_game_is_copied_in_the_middle_and_goes_on_alone(module):
+    """PettingZoo's own copies begin anew."""
+    env = AgentsInTurn(module.env())
+    outcome = env.reset(0)
+    for action in (4, 2):
+        outcome = env.step({next(iter(outcome.acting)): action})
+    twin = copy.deepcopy(env)
+    assert twin.observation_spaces is env.observation_spaces
+    for action in (6, 3, 5):
+        (name,) = outcome.acting
+        outcome, its = env.step({name: action}), twin.step({name: action})
+        ((mover, seen),), ((its_mover, its_seen),) = outcome.acting.items(), its.acting.items()
+        assert mover == its_mover
+        assert {key: leaf.tolist() for key, leaf in seen.items()} == {k: leaf.tolist() for k, leaf in its_seen.items()}
+    before = env.env.observe(mover)["observation"]
+    twin.step({mover: 1})
+    np.testing.assert_array_equal(env.env.observe(mover)["observation"], before)
+
+
+@pytest.mark.parametrize("name", ["tictactoe_v3", "connect_four_v3", "rps_v2"])
+def test_games_are_copied_without_a_replay(quick, name):
+    run = quick({"name": "pettingzoo", "id": f"pettingzoo.classic:{name}"}).run
+    assert not copies_by_replay(run.env_builder("evaluation"), 0)
+
+
+def test_a_view_of_the_state_looks_at_the_copy():
+    class Known(Lives):
+        def state(self):
+            return np.array([self.left], np.float32)
+
+        def reset(self, seed=None, options=None):
+            self.left = 3
+            return super().reset(seed, options)
+
+    env = AgentsTogether(Known(), critic="state")
+    env.reset(0)
+    twin = copy.deepcopy(env)
+    twin.env.left = 1
+    assert [each._seen_by_critics().tolist() for each in (env, twin)] == [[3], [1]]
 
 
 def test_masks_in_the_info_become_a_leaf_that_masks_the_action():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -122,6 +123,12 @@ class LimitedAgents(WrappedAgents):
         self._present: dict[str, Any] = {}
         """The newest observation of each agent that is in the episode."""
         self._taken = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LimitedAgents:
+        """Return a copy of this moment of the episode, for planners; spaces are shared."""
+        twin = copy.copy(self)
+        twin.env = copy.deepcopy(self.env, memo)
+        return twin
 
     def reset(self, seed: int) -> Round:
         """Begin an episode."""

@@ -24,8 +24,8 @@ from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.rehearsal import Probe, rehearse
-from maze_devkit.several import Seats
-from maze_devkit.subject import AnyEnv, Subject, blamed, refusal
+from maze_devkit.several import Order, Seats
+from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -77,25 +77,32 @@ def _actors(subject: Subject) -> None:
 
 def _agents(subject: Subject) -> None:
     make = functools.partial(Walk, runs.continuous(subject))
-    mixed, together = (functools.partial(Seats, make, order) for order in ("mixed", "together"))
     plugin = subject.plugin
     if plugin.needs_actors:
         raise NotApplicable("it learns only where several actors take turns, see the check `actors`")
     if not (plugin.supports_agents or plugin.needs_agents):
-        _refused(subject, mixed, {}, "agent", "an environment with several agents")
+        _refused(subject, functools.partial(Seats, make, "mixed"), {}, "agent", "an environment with several agents")
         return
     if subject.walk.env is not None and plugin.needs_agents:
         _holds(subject, subject.walk.env, {}, "")
         return
-    try:
-        with runs.started(subject, mixed, subject.folder / "mixed") as run:
-            api.carry_out(run)
-    except ConfigError as error:  # at the start, or at the first step in which an agent waits
-        _insist_on_name(error, "turn", "agents that act in turns")
-        mixed = together
-    except Exception:  # noqa: BLE001, S110 — told by the run below
-        pass
-    _holds(subject, mixed, {}, "")
+    _holds(subject, functools.partial(Seats, make, _order(subject, make)), {}, "")
+
+
+def _order(subject: Subject, make: MakeEnv) -> Order:
+    """Return an order of agents that the algorithm takes: both mixed, or what is left where it refuses one of them."""
+    orders: tuple[Order, ...] = ("mixed", "together")
+    for order in orders:
+        try:
+            with runs.started(subject, functools.partial(Seats, make, order), subject.folder / order) as run:
+                api.carry_out(run)
+        except ConfigError as error:  # at the start, or at the first step that it cannot take
+            _insist_on_name(error, "turn", "agents that act in turns, or at the same time")
+            continue
+        except Exception:  # noqa: BLE001, S110 — told by the run that follows
+            pass
+        return order
+    return "in turns"
 
 
 def _learners(subject: Subject) -> None:

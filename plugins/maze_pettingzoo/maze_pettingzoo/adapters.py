@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ from maze_core.envs.masks import MASK, mask_space
 from maze_core.envs.pictures import pictures_per_second
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_pettingzoo.answers import agents_by_name, answer, by_name, check_gone, info_of, numbers, spaces_of, those_set
+from maze_pettingzoo.copies import copied
 from maze_pettingzoo.critics import CriticView, view_of
 from maze_pettingzoo.observer import Observer, has_mask
 
@@ -86,6 +88,13 @@ class PettingZooEnv(MultiAgentEnv):
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PettingZooEnv:
+        """Return a copy of this moment of the episode, for planners; what stays the same in an episode is shared."""
+        twin = copy.copy(self)
+        twin.env = copied(self.env, memo)
+        twin._view = None if self._view is None else self._view.of(twin.env)
+        return twin
 
     def _seen_by_critics(self) -> Any:
         """Return what critics see now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -32,6 +33,10 @@ class View(ABC):
             present: returns what each agent that is in the episode, or has just ended, observes in PettingZoo.
         """
 
+    def of(self, env: Any) -> View:
+        """Return the same view of a copy of the environment."""
+        return self
+
 
 class StateView(View):
     """The result of the environment's `state()`.
@@ -55,6 +60,12 @@ class StateView(View):
     def seen(self, present: Callable[[], Mapping[str, Any]]) -> Any:
         """Return the state."""
         return self._env.state()
+
+    def of(self, env: Any) -> View:
+        """Return the same view of a copy of the environment."""
+        twin = copy.copy(self)
+        twin._env = env
+        return twin
 
 
 class AllView(View):
