@@ -62,7 +62,8 @@ def mask_leaves(observation_space: Space[Any], action_space: Space[Any]) -> Mask
             raise ConfigError(
                 f"the observation's leaf {key!r} ({space}) is named like an action mask, but masks no action",
                 "env",
-                f"{_fitting(actions)} A leaf that is no mask needs another name.",
+                f"{_fitting(actions)} A leaf that is no mask needs another name, or is left out: --wrappers drop"
+                f" --set 'wrappers.0.keys=[{key}]'",
             )
     return found
 

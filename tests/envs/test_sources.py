@@ -72,7 +72,8 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
     ("env_id", "message", "hint"),
     [
         ("Cartpole-v1", "no environment 'Cartpole-v1' is registered", "CartPole-v1"),
-        ("maze_devkit.envs:SeededWalk", "'SeededWalk' is registered", 'entry_point="maze_devkit.envs:SeededWalk"'),
+        ("maze_devkit.several:kind_of", "'kind_of' is registered", "def make() -> gymnasium.Env"),
+        ("simple_spred_v3", "no environment", "simple_spread_v3"),
         ("LunarLander-v2", "no environment 'LunarLander-v2'", "LunarLander-v3"),
         ("ALE/Pong-v5", "no environment", "pip install ale-py"),
         ("no_such_module:Foo-v0", "'no_such_module' cannot be imported", "Install"),

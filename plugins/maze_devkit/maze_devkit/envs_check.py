@@ -14,7 +14,9 @@ def check(
     env_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="The environment id.", show_default=False)
     ] = None,
-    env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
+    env_source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Env source plugin; default: the one that has ID.")
+    ] = None,
     wrappers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
     ] = None,
