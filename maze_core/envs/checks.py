@@ -26,6 +26,15 @@ class MisfitError(ValueError):
         self.row = row
 
 
+class VectorRewardError(MisfitError):
+    """A reward of several numbers, one for each objective."""
+
+    def __init__(self, reward: np.ndarray) -> None:
+        super().__init__(f"a reward of {reward.size} numbers, not one: {reward!r:.80}")
+        weights = ",".join(["1"] * reward.size)
+        self.hint = f"To weigh them: --wrappers scalarize --set 'wrappers.0.weights=[{weights}]'"
+
+
 class UnlikeSpaceError(MisfitError):
     """An observation that does not match its space.
 
@@ -72,6 +81,8 @@ def is_number(value: Any) -> bool:
 
 def not_a_number(value: object) -> MisfitError:
     """Return the error for a reward that is no number."""
+    if isinstance(value, np.ndarray | list | tuple) and np.size(value) > 1 and np.asarray(value).dtype.kind in "biuf":
+        return VectorRewardError(np.asarray(value))
     return MisfitError(f"a reward that is not a number: {value!r:.80}")
 
 

@@ -11,6 +11,7 @@ import gymnasium
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import shown
+from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.interfaces.conversion import as_gymnasium, takes_seed
 from maze_core.envs.interfaces.old_api import is_old
 from maze_core.envs.sources.imports import import_module
@@ -57,8 +58,8 @@ def seeded(constructor: Any, kwargs: Mapping[str, Any], seed: int) -> tuple[Any,
     Its `reset` may take no seed, so the constructor gets one where it has an argument of that name.
     """
     fixed = takes_seed(constructor) and _takes_none_later(constructor)
-    given = {"seed": seed % 2**31, **kwargs} if fixed else dict(kwargs)
-    return constructor(**given), None, fixed
+    given = with_arrays(constructor, kwargs)
+    return constructor(**({"seed": seed % 2**31, **given} if fixed else given)), None, fixed
 
 
 def _takes_none_later(constructor: Any) -> bool:

@@ -16,6 +16,7 @@ from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import goes_along, hidden_here
 from maze_core.base.terminal_text import printable, shown
+from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.interfaces.conversion import as_gymnasium, makes_environments
 from maze_core.envs.interfaces.dm import DmApi
 from maze_core.envs.interfaces.makers import Maker, maker, seeded
@@ -83,10 +84,10 @@ class GymnasiumSource(Plugin):
         with _explained(config):
             if self._make is not None:
                 return _limited(*self._make(config.kwargs, seed), config)
-            _import_entry_point(config.id)
+            kwargs = with_arrays(_import_entry_point(config.id), config.kwargs)
             tame_mujoco()
             try:
-                made = gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **config.kwargs)
+                made = gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **kwargs)
             except TypeError as exc:  # it refuses objects of other interfaces
                 made = as_gymnasium(_last_locals(exc).get("env"), config.old_api)
                 if not isinstance(made, OldApi | DmApi):
@@ -139,8 +140,8 @@ def _limited(env: Any, limit: int | None, config: GymnasiumConfig) -> gymnasium.
     return gymnasium.wrappers.TimeLimit(env, steps)
 
 
-def _import_entry_point(env_id: str) -> None:
-    """Import the module that defines an environment, and with it the simulator, before the environment is built."""
+def _import_entry_point(env_id: str) -> Any:
+    """Import the module that defines an environment, and with it the simulator; return what will build it."""
     module, _, name = env_id.rpartition(":")
     spec = gymnasium.registry[name]
     wrappers = [each.entry_point for each in spec.additional_wrappers]
@@ -148,7 +149,8 @@ def _import_entry_point(env_id: str) -> None:
         if isinstance(place, str):
             goes_along(module, place.partition(":")[0])
     if isinstance(spec.entry_point, str):
-        gymnasium.envs.registration.load_env_creator(spec.entry_point)
+        return gymnasium.envs.registration.load_env_creator(spec.entry_point)
+    return spec.entry_point
 
 
 @contextmanager

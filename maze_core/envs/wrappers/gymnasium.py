@@ -10,8 +10,10 @@ from pydantic import Field, JsonValue
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import hidden_here
+from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.masks import check_kept
 from maze_core.envs.sources.imports import import_module
+from maze_core.envs.wrappers.carry import below_meter, has_vector_reward
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
@@ -49,12 +51,16 @@ class GymnasiumWrapper(Plugin):
         """Wrap the environment."""
         env = yield
         try:
-            wrapped: Env = self._wrapper(env, **self.config.kwargs)
+            wrapped: Env = below_meter(env, self._wrapped) if has_vector_reward(env) else self._wrapped(env)
         except TypeError as exc:
             if "argument" not in str(exc):
                 raise
             raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
         check_kept(env, wrapped, self.config.id)
+        return wrapped
+
+    def _wrapped(self, env: Env) -> Env:
+        wrapped: Env = self._wrapper(env, **with_arrays(self._wrapper, self.config.kwargs))
         return wrapped
 
 

@@ -17,6 +17,7 @@ from maze_core.base.environment_variables import unchanged_variables
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.faults import failure
+from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
@@ -123,7 +124,7 @@ class PettingZooSource(Plugin):
             from pettingzoo import AECEnv, ParallelEnv
 
             with _explained(config):
-                env = self._constructor(**config.kwargs)
+                env = self._constructor(**with_arrays(self._constructor, config.kwargs))
         options: dict[str, Any] = config.model_dump(include=_OPTIONS)
         try:  # their spaces are asked for, and some are reset
             if isinstance(env, ParallelEnv) and self._api != "aec":
