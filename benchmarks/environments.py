@@ -35,6 +35,11 @@ class Named(NamedTuple):
     install: str
 
 
+PISTONS = (
+    "pistonball_v6 --model cnn --wrappers gray,resize --set wrappers.1.height=42 --set wrappers.1.width=42"
+    " --set algorithm.num_envs=1 --set algorithm.n_rollout_steps=100 --set evaluation.n_episodes=2"
+)
+"""Twenty agents with pictures: by default a rollout is 40,960 steps, and the network has 38 million parameters."""
 ENVIRONMENTS = {
     "bsuite catch": Named("bsuite:catch/0", "bsuite", "bsuite"),
     "bsuite memory_len": Named("bsuite:memory_len/0", "bsuite", "bsuite"),
@@ -44,9 +49,9 @@ ENVIRONMENTS = {
     "or-gym Knapsack": Named("or_gym:Knapsack-v0", "or_gym", "or-gym gym"),
     "simple_spread": Named("simple_spread_v3", "mpe2", "mpe2"),
     "Leduc hold'em": Named("leduc_holdem_v4", "rlcard", '"pettingzoo[classic]"'),
-    "Pistonball": Named("pistonball_v6", "pymunk", '"pettingzoo[butterfly]"'),
+    "Pistonball": Named(PISTONS, "pymunk", '"pettingzoo[butterfly]"'),
     "Deep sea treasure": Named("mo_gymnasium:deep-sea-treasure-v0", "mo_gymnasium", "mo-gymnasium"),
-    "Highway": Named("highway_env:highway-v0", "highway_env", "highway-env"),
+    "Highway": Named("highway_env:highway-fast-v0", "highway_env", "highway-env"),
     "Grid2Op's sandbox": Named("grid2op:l2rpn_case14_sandbox", "grid2op", "grid2op lightsim2grid"),
     "gym's CartPole": Named("gym:CartPole-v1", "gym", "gym"),
     "EnvPool's CartPole": Named("envpool:CartPole-v1", "envpool", '"maze-envpool[envpool]"'),
@@ -62,7 +67,9 @@ that the message names, letter by letter, and with no other one. The last column
 
 Made by `python benchmarks/environments.py`, which goes on where it stopped; the figures are in `environments.json`.
 """
-_OPTION = re.compile(r"--(?:set|model|wrappers|env)[ =](?:'[^']*'|\"[^\"]*\"|[^\s,;]+)")
+_OPTION = r"--(?:set|model|wrappers|env) (?:'[^']*'|[^\s,;]+)"
+_ADVICE = re.compile(rf"{_OPTION}(?: {_OPTION})*")
+"""Options that a message names in one breath; the first such advice is followed."""
 
 
 def main() -> int:
@@ -87,16 +94,15 @@ def tried(named: Named) -> dict[str, Any]:
     options, refused, begun = [f"--env {named.typed}"], list[str](), time.monotonic()
     for _ in range(MOST_ADVICE):
         done = train(options)
-        if done.returncode == 0 or done.returncode != 2:
+        if done.returncode not in (1, 2):
             break
         message = refusal(done.stderr)
-        advice = [each.group() for each in _OPTION.finditer(message)]
+        advice = _ADVICE.search(message)
         refused.append(message)
-        if not advice or advice[0] in options:
+        if advice is None or all(each in options for each in re.findall(_OPTION, advice.group())):
             break
-        options = followed(options, advice[0])
-    if done.returncode not in (0, 2):
-        refused.append(refusal(done.stderr))
+        for each in re.findall(_OPTION, advice.group()):
+            options = followed(options, each)
     return {
         "result": "trains" if done.returncode == 0 else f"exit code {done.returncode}",
         "seconds": time.monotonic() - begun,
@@ -108,6 +114,12 @@ def tried(named: Named) -> dict[str, Any]:
 def followed(options: list[str], advice: str) -> list[str]:
     """The options with one more; wrappers join those that are there, an environment takes the place of the other."""
     name = advice.partition(" ")[0]
+    path, _, keys = advice.partition("=[")
+    if keys and (there := [each for each in options if each.startswith(f"{path}=[")]):  # beside those that are there
+        joined = f"{there[0].rstrip("]'")},{keys}"
+        return [joined if each == there[0] else each for each in options]
+    if advice in options:
+        return options
     if name == "--wrappers" and (there := [each for each in options if each.startswith("--wrappers ")]):
         joined = f"{there[0]},{advice.partition(' ')[2]}"
         return [joined if each == there[0] else each for each in options]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,10 @@ def is_number(value: Any) -> bool:
 
 def not_a_number(value: object) -> MisfitError:
     """Return the error for a reward that is no number."""
-    if isinstance(value, np.ndarray | list | tuple) and np.size(value) > 1 and np.asarray(value).dtype.kind in "biuf":
-        return VectorRewardError(np.asarray(value))
+    if isinstance(value, list | tuple) and all(isinstance(each, Real) for each in value):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.size > 1 and value.dtype.kind in "biuf":
+        return VectorRewardError(value)
     return MisfitError(f"a reward that is not a number: {value!r:.80}")
 
 

@@ -199,7 +199,8 @@ class MaskCheck:
         if (closed := self.find(obs)) is not None:
             raise RunError(
                 f"{closed.problem} (row {closed.row} of {closed.rows}).\n"
-                "An environment must leave at least one action allowed, or end the episode."
+                "An environment must leave at least one action allowed, or end the episode. Without the mask:"
+                f" --wrappers drop --set 'wrappers.0.keys=[{closed.leaf}]', beside the keys that are dropped already"
             )
 
 

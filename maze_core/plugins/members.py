@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,17 @@ def put_below(error: Exception, place: str, config: Any) -> None:
         own = getattr(type(config), "model_fields", {})
         if error.where is None or error.where.partition(".")[0] in own:
             error.put_below(place)
+
+
+@contextmanager
+def placed(each: Member) -> Iterator[None]:
+    """Complete the path in a plugin's error about its own configuration, and name the plugin."""
+    try:
+        yield
+    except Exception as error:
+        put_below(error, each.place, getattr(each.plugin, "config", None))
+        error.add_note(f"in {each.title}")
+        raise
 
 
 _OF_OBJECTS = {name: getattr(object, name) for name in dir(object)}

@@ -12,6 +12,7 @@ import gymnasium
 from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.terminal_text import shown
+from maze_core.plugins.discovery import describe
 
 _OLD = "the environment uses the old API of gym"
 _UPDATE = (
@@ -103,7 +104,7 @@ def check_reset(result: object) -> None:
 
 def old_api(error: BaseException) -> ConfigError | None:
     """Return the error for an environment whose `error` shows that it uses the old API; else None."""
-    text = str(error)
+    text = describe(error)
     found = _UNPACKED.search(text) if isinstance(error, ValueError | TypeError) else None
     if found is not None and not blame(error):
         if found[1] == "4" or "too many values to unpack (expected 4)" in text:
