@@ -67,7 +67,7 @@ that the message names, letter by letter, and with no other one. The last column
 
 Made by `python benchmarks/environments.py`, which goes on where it stopped; the figures are in `environments.json`.
 """
-_OPTION = r"--(?:set|model|wrappers|env) (?:'[^']*'|[^\s,;]+)"
+_OPTION = r"--(?:set|model|wrappers|env) (?:'[^']*'|[^\s,;]*[^\s,;.:])"
 _ADVICE = re.compile(rf"{_OPTION}(?: {_OPTION})*")
 """Options that a message names in one breath; the first such advice is followed."""
 
@@ -116,7 +116,7 @@ def followed(options: list[str], advice: str) -> list[str]:
     name = advice.partition(" ")[0]
     path, _, keys = advice.partition("=[")
     if keys and (there := [each for each in options if each.startswith(f"{path}=[")]):  # beside those that are there
-        joined = f"{there[0].rstrip("]'")},{keys}"
+        joined = ",".join([there[0].rstrip("]'"), keys])
         return [joined if each == there[0] else each for each in options]
     if advice in options:
         return options
@@ -143,7 +143,7 @@ def refusal(text: str) -> str:
     """The error, and what to do, of what a command printed."""
     lines = text.splitlines()
     first = next((i for i, line in enumerate(lines) if line.startswith("error: ")), max(0, len(lines) - 1))
-    return " ".join(line for line in lines[first:] if not line.startswith("in hook "))
+    return " ".join(line for line in lines[first:] if not line.startswith(("in hook ", "The last intact checkpoint")))
 
 
 def cells_of(rows: dict[str, Any]) -> results.Cells:

@@ -2,6 +2,7 @@ import pickle
 import subprocess
 import sys
 from functools import partial
+from importlib import metadata
 
 import gymnasium
 import pytest
@@ -17,6 +18,7 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import origin
+from maze_core.plugins.unmet import unmet
 
 
 class LimitWrapper(Plugin):
@@ -77,6 +79,7 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
         ("LunarLander-v2", "no environment 'LunarLander-v2'", "LunarLander-v3"),
         ("ALE/Pong-v5", "no environment", "pip install ale-py"),
         ("no_such_module:Foo-v0", "'no_such_module' cannot be imported", "Install"),
+        ("FetchReach-v4", "no environment", "--env gymnasium_robotics:FetchReach-v4"),
         ("xyzzyxyzzy", "no environment", "module:Id"),
     ],
 )
@@ -185,3 +188,15 @@ def test_an_environment_without_a_vectorised_form():
     wrong = source("CartPole-v1", vectorization="native", kwargs={"gravity": 1})
     with pytest.raises(ConfigError, match="gravity"):
         wrong.make_vector_env(wrong.config, 2, 0)
+
+
+def test_the_old_versions_of_mujoco_name_the_new_one():
+    with pytest.raises(ConfigError, match="\nNext: --env Ant-v5"):
+        build(source("Ant-v3"))
+
+
+def test_a_package_that_asks_for_another_gymnasium_is_named(monkeypatch):
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"old_levels": ["old-levels"]})
+    monkeypatch.setattr(metadata, "requires", lambda name: ["gymnasium<0.29", "numpy", 'mujoco<3; extra == "x"'])
+    assert "old-levels asks for gymnasium<0.29, and " in unmet("old_levels.envs")
+    assert unmet("other") is None

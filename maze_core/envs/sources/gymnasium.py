@@ -30,7 +30,10 @@ from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign
+from maze_core.plugins.unmet import unmet
 
+_OF_ROBOTICS = ("Fetch", "Hand", "PointMaze", "AntMaze", "AdroitHand", "FrankaKitchen")
+"""How the names of gymnasium-robotics begin."""
 _RERAISED = " was raised from the environment creator"
 """The text that gymnasium adds to a TypeError that it raises again."""
 
@@ -196,6 +199,8 @@ def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
     raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
     place = blame(raised)
     where = f" ({place})" if place else ""
+    if (clash := unmet(_module_of(config.id))) is not None:
+        where += f"\n{clash}"
     return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
 
 
@@ -226,10 +231,29 @@ def _suggestion(name: str, module: str) -> str:
         if namespace == "ALE":
             return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
         return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
+    if not module and name.startswith(_OF_ROBOTICS):
+        return f"It comes with `pip install gymnasium-robotics`: --env gymnasium_robotics:{name}"
     near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return "Name your own environments `module:Id`, with the module that registers them."
+
+
+def _module_of(env_id: str) -> str:
+    """Return the module that an environment comes from."""
+    module, _, name = env_id.rpartition(":")
+    spec = gymnasium.registry.get(name)
+    entry = getattr(spec, "entry_point", None)
+    return entry.partition(":")[0] if isinstance(entry, str) else module
+
+
+def _newest(env_id: str) -> str:
+    """Return the newest registered version of an environment."""
+    name = env_id.rpartition("-v")[0]
+    versions = [
+        int(each[len(name) + 2 :]) for each in gymnasium.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", each)
+    ]
+    return f"{name}-v{max(versions)}"
 
 
 def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
@@ -240,6 +264,10 @@ def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
     if entry_point.startswith("gymnasium.envs.") and len(parts) > 2:
         extra = {"classic_control": "classic-control", "toy_text": "toy-text"}.get(parts[2], parts[2])
         return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
+    if "gymnasium-robotics" in str(exc):  # MuJoCo's environments of gym, in their versions 2 and 3
+        return ConfigError(str(exc), "env.id", f"Next: --env {_newest(env_id)}")
+    if (clash := unmet(_module_of(env_id))) is not None:
+        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash)
     missing = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
     hint = f"Install it: pip install {missing.partition('.')[0]}" if missing else None
     return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)
