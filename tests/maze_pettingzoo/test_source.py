@@ -220,3 +220,16 @@ def test_python_passes_what_makes_an_environment(quick):
     assert run.config.env.name == "pettingzoo"
     assert not PettingZooSource.takes(print)
     assert not PettingZooSource.takes(quick)
+
+
+def test_the_advice_for_a_function_that_says_nothing_trains(quick):
+    from pettingzoo import ParallelEnv
+    from pettingzoo.classic import rps_v2
+
+    with pytest.raises(ConfigError, match=r"several agents\n.*annotate .*: def make\(\) -> pettingzoo.ParallelEnv"):
+        quick(lambda: rps_v2.parallel_env()).train()
+
+    def make() -> ParallelEnv:
+        return rps_v2.parallel_env()
+
+    quick(make).train()
