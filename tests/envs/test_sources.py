@@ -3,6 +3,7 @@ import subprocess
 import sys
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -79,6 +80,7 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
         ("LunarLander-v2", "no environment 'LunarLander-v2'", "LunarLander-v3"),
         ("ALE/Pong-v5", "no environment", "pip install ale-py"),
         ("no_such_module:Foo-v0", "'no_such_module' cannot be imported", "Install"),
+        ("bsuite:catch/0", "'bsuite' cannot be imported", "pip install bsuite"),
         ("FetchReach-v4", "no environment", "--env gymnasium_robotics:FetchReach-v4"),
         ("xyzzyxyzzy", "no environment", "module:Id"),
     ],
@@ -86,6 +88,7 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
 def test_an_unknown_id_is_refused_before_anything_is_built(monkeypatch, env_id, message, hint):
     for known in [name for name in gymnasium.registry if name.startswith("ALE/")]:
         monkeypatch.delitem(gymnasium.registry, known)  # as where nobody has imported ale_py
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if not (Path(each) / "bsuite").exists()])
     with pytest.raises(ConfigError, match=message) as caught:
         source(env_id)
     assert caught.value.where == "env.id"
