@@ -21,6 +21,16 @@ def variables_set(values: Mapping[str, str]) -> Iterator[None]:
         put_back(before)
 
 
+@contextmanager
+def unchanged_variables() -> Iterator[None]:
+    """Restore what the block changes, such as the variables of audio and pygame that an import of PettingZoo sets."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        put_back(changed_since(before))
+
+
 def changed_since(before: Mapping[str, str]) -> Variables:
     """Return the variables that differ from `before`, an earlier copy of all, with their earlier values."""
     return {name: before.get(name) for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}

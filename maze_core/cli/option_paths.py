@@ -23,9 +23,10 @@ def placed(options: Mapping[str, Any]) -> dict[str, Any]:
     return {_PLACES[key]: _value(key, given) for key, given in options.items() if given is not None}
 
 
-def env_layer(source: str, env_id: str | None) -> dict[str, Any]:
-    """Return the part `env` of a configuration; without an id for an env source that has none."""
-    return {"name": source} if env_id is None else {"name": source, "id": env_id}
+def env_layer(source: str | None, env_id: str | None) -> dict[str, Any]:
+    """Return the part `env` of a configuration: without an id for an env source that has none, or the id alone."""
+    given = {"name": source, "id": env_id}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _value(option: str, given: Any) -> Any:

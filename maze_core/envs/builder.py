@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
+from maze_core.envs.several.wrapping import around_agents
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers.carry import Metered
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.manager import Hooks
-from maze_core.plugins.members import Member
+from maze_core.plugins.members import Member, placed
 from maze_core.plugins.python_objects import KnownPlugins
 
 if TYPE_CHECKING:
@@ -67,18 +68,14 @@ class EnvBuilder:
         """Build environment `index` of a source with several agents.
 
         Raises:
-            ConfigError: it cannot be built, or wrappers are configured, which change single environments only.
+            ConfigError: it cannot be built, or a wrapper does not fit the part of an agent.
         """
-        if self.wrappers:
-            raise ConfigError(
-                f"{self.wrappers[0].name!r} wraps environments with one agent, and {self.env.name!r} makes "
-                "environments with several",
-                "wrappers.0",
-                "Wrap the environment itself, for example with supersuit.",
-            )
         env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
         if not isinstance(env, MultiAgentEnv):
             raise PluginError(f"make_agents_env of {self.env.name!r} returned {type(env).__name__}, no MultiAgentEnv")
+        for each in (each for each in self._hooks.members if each.kind == "wrapper"):
+            with placed(each):
+                env = around_agents(env, each.plugin, index)
         return env if self.max_episode_steps is None else LimitedAgents(env, self.max_episode_steps)
 
     def single(self, index: int) -> gymnasium.Env[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,15 @@ class MisfitError(ValueError):
     def __init__(self, message: str, row: int = 0) -> None:
         super().__init__(message)
         self.row = row
+
+
+class VectorRewardError(MisfitError):
+    """A reward of several numbers, one for each objective."""
+
+    def __init__(self, reward: np.ndarray) -> None:
+        super().__init__(f"a reward of {reward.size} numbers, not one: {reward!r:.80}")
+        weights = ",".join(["1"] * reward.size)
+        self.hint = f"To weigh them: --wrappers scalarize --set 'wrappers.0.weights=[{weights}]'"
 
 
 class UnlikeSpaceError(MisfitError):
@@ -72,6 +82,10 @@ def is_number(value: Any) -> bool:
 
 def not_a_number(value: object) -> MisfitError:
     """Return the error for a reward that is no number."""
+    if isinstance(value, list | tuple) and all(isinstance(each, Real) for each in value):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.size > 1 and value.dtype.kind in "biuf":
+        return VectorRewardError(value)
     return MisfitError(f"a reward that is not a number: {value!r:.80}")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from maze_core.base.errors import MazeError, RunError
-from maze_core.envs.checks import MisfitError
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.envs.checks import MisfitError, VectorRewardError
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.other_interfaces import old_api
 
@@ -26,6 +26,8 @@ def failure(where: str, exc: BaseException) -> MazeError:
     """
     if (wrong := old_api(exc)) is not None:
         return wrong
+    if isinstance(exc, VectorRewardError):
+        return ConfigError(f"{where} returned {exc}", "env", exc.hint)
     if isinstance(exc, MisfitError):
         return RunError(f"{where} returned {exc}")
     if isinstance(exc, SystemExit):

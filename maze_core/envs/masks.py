@@ -62,7 +62,8 @@ def mask_leaves(observation_space: Space[Any], action_space: Space[Any]) -> Mask
             raise ConfigError(
                 f"the observation's leaf {key!r} ({space}) is named like an action mask, but masks no action",
                 "env",
-                f"{_fitting(actions)} A leaf that is no mask needs another name.",
+                f"{_fitting(actions)} A leaf that is no mask needs another name, or is left out: --wrappers drop"
+                f" --set 'wrappers.0.keys=[{key}]'",
             )
     return found
 
@@ -198,7 +199,8 @@ class MaskCheck:
         if (closed := self.find(obs)) is not None:
             raise RunError(
                 f"{closed.problem} (row {closed.row} of {closed.rows}).\n"
-                "An environment must leave at least one action allowed, or end the episode."
+                "An environment must leave at least one action allowed, or end the episode. Without the mask:"
+                f" --wrappers drop --set 'wrappers.0.keys=[{closed.leaf}]', beside the keys that are dropped already"
             )
 
 

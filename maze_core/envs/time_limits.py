@@ -50,11 +50,12 @@ def is_limited(env: gymnasium.Env[Any, Any], steps: int) -> bool:
     return own <= steps
 
 
-def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[Any, Any]]) -> str | None:
+def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[Any, Any]], seen: int = 0) -> str | None:
     """Return a warning for an environment registered without a time limit that shows none of its own; else None.
 
     Many environments have a limit that gymnasium's registry does not know: a wrapper's, or an attribute such as
     `max_steps`. `build` is called only where the registry has none. Unregistered environments get no warning.
+    `seen`: steps of the longest episode that has been seen, which the advice leaves whole.
     """
     env_id = str(getattr(config, "id", ""))
     spec = gymnasium.registry.get(env_id.rpartition(":")[2])
@@ -69,8 +70,14 @@ def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[A
         return None
     return (
         f"{env_id} has no registered time limit, so an episode that does not terminate runs for ever."
-        " If that can happen, set a limit: --set env.max_episode_steps=200"
+        f" If that can happen, set a limit: --set env.max_episode_steps={_rounded(max(200, 4 * seen))}"
     )
+
+
+def _rounded(steps: int) -> int:
+    """Return the next number with one digit before its zeros."""
+    zeros = int(10 ** (len(str(steps)) - 1))
+    return -(-steps // zeros) * zeros
 
 
 def _limits_itself(layer: gymnasium.Env[Any, Any]) -> bool:

@@ -51,7 +51,7 @@ def flat_spaces(
             raise ConfigError(
                 f"the model {model} does not take images, but observation {key!r} has shape {space.shape}",
                 where="model.name",
-                hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
+                hint=f"Next: --model {'cnn' if len(seen_by_critic) == 1 else 'template'}, or --wrappers flatten",
             )
     return input_spaces(observation_space, action_space), seen_by_critic
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,17 @@ def put_below(error: Exception, place: str, config: Any) -> None:
 
 _MARK = hookimpl.project_name + "_impl"
 """The attribute that the decorator sets."""
+
+
+@contextmanager
+def placed(each: Member) -> Iterator[None]:
+    """Complete the path in a plugin's error about its own configuration, and name the plugin."""
+    try:
+        yield
+    except Exception as error:
+        put_below(error, each.place, getattr(each.plugin, "config", None))
+        error.add_note(f"in {each.title}")
+        raise
 
 
 class Registry(pluggy.PluginManager):

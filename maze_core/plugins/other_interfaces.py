@@ -12,42 +12,59 @@ import gymnasium
 from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.terminal_text import shown
+from maze_core.plugins.discovery import describe
 
 _OLD = "the environment uses the old API of gym"
 _UPDATE = (
     "Let reset(seed, options) return (observation, info) and step return (observation, reward, terminated, truncated,"
-    " info); or wrap it: pip install shimmy, then GymV21Environment-v0 or GymV26Environment-v0 with env.kwargs.env_id."
+    " info); or let Maze convert what it returns: --set env.old_api=true"
 )
+_CONVERTED = "maze_core.envs.interfaces.conversion.as_gymnasium(env)"
 _DECLARE = "Set it in the environment's constructor: self.{} = gymnasium.spaces.Box(…), or Discrete(…), Dict(…), …"
 _UNPACKED = re.compile(r"values to unpack \(expected [45](?:, got (\d+))?\)|cannot unpack non-iterable (\w+) object")
 
 
 def foreign(env: object) -> ConfigError | None:
     """Return the error for a known kind of object that is not a single gymnasium environment; None for any other."""
-    packages = {each.__module__.partition(".")[0] for each in type(env).__mro__}
     name = type(env).__name__
-    if "envpool" in packages:
+    if "envpool" in _packages(env):
         return _wrong(
             f"{name} is a batch of EnvPool's environments, but Maze vectorises single environments itself",
-            "Name it instead: --env-source envpool --env ID, with the package maze-envpool. Or pass a function that"
-            " builds one gymnasium environment, and set their number by --num-envs.",
+            "Name it instead, with the package maze-envpool: --env envpool:ID, with an ID of `maze envs list envpool`,"
+            " and --num-envs for their number.",
         )
-    if "pettingzoo" in packages or _has(env, "possible_agents", "observation_space", "action_space"):
+    if is_of_pettingzoo(env):
+        place = f"{type(env).__module__}:{type(env).__qualname__}"
+        first = "" if "pettingzoo" in _packages(env) else "Derive it from pettingzoo.ParallelEnv or AECEnv. "
         return _wrong(
-            f"{name} is a PettingZoo environment with several agents, but Maze trains one",
-            "Write a gymnasium.Env around it in which one agent acts and the others follow fixed policies, or all act"
-            " as one.",
+            f"{name} is a PettingZoo environment with several agents",
+            f"{first}Name its class, with the package maze-pettingzoo: --env {place}, or annotate the function that"
+            " makes it: def make() -> pettingzoo.ParallelEnv",
         )
     if isinstance(env, gymnasium.vector.VectorEnv):
         return _wrong(
             f"{name} is already vectorised, but Maze vectorises single environments itself",
             "Pass a function that builds one environment.",
         )
-    if _has(env, "observation_spec", "action_spec"):
-        return _wrong(f"{name} uses the API of dm_env", "Wrap it: pip install shimmy, then DmControlCompatibilityV0.")
-    if "gym" in packages:
-        return _wrong(f"{name} is an environment of gym, which gymnasium replaces: {_OLD}", _UPDATE)
+    if is_of_dm_env(env) or is_of_gym(env):
+        kind = "dm_env" if is_of_dm_env(env) else "gym"
+        return _wrong(f"{name} is an environment of {kind}", f"Let the env source return {_CONVERTED}.")
     return None
+
+
+def is_of_pettingzoo(env: object) -> bool:
+    """Return True for an environment with several agents and PettingZoo's interface."""
+    return "pettingzoo" in _packages(env) or _has(env, "possible_agents", "observation_space", "action_space")
+
+
+def is_of_dm_env(env: object) -> bool:
+    """Return True for an environment with dm_env's interface."""
+    return _has(env, "observation_spec", "action_spec")
+
+
+def is_of_gym(env: object) -> bool:
+    """Return True for an environment of gym, gymnasium's predecessor."""
+    return "gym" in _packages(env) and not isinstance(env, gymnasium.Env)
 
 
 def check_spaces(env: gymnasium.Env[Any, Any]) -> None:
@@ -87,7 +104,7 @@ def check_reset(result: object) -> None:
 
 def old_api(error: BaseException) -> ConfigError | None:
     """Return the error for an environment whose `error` shows that it uses the old API; else None."""
-    text = str(error)
+    text = describe(error)
     found = _UNPACKED.search(text) if isinstance(error, ValueError | TypeError) else None
     if found is not None and not blame(error):
         if found[1] == "4" or "too many values to unpack (expected 4)" in text:
@@ -97,6 +114,10 @@ def old_api(error: BaseException) -> ConfigError | None:
     if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text and not blame(error):
         return _wrong(f"{_OLD}: its reset takes no seed or no options", _UPDATE)
     return None
+
+
+def _packages(env: object) -> set[str]:
+    return {each.__module__.partition(".")[0] for each in type(env).__mro__}
 
 
 def _has(env: object, *methods: str) -> bool:

@@ -15,6 +15,7 @@ from maze_core.models.custom_critic import CustomCritic
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.env_door import source_for
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.python_objects import origin
@@ -73,6 +74,10 @@ class Parts:
             return self.plugin("env", env)
         if not callable(env):
             raise _wrong("env", env, "an id, a mapping, a config or a callable")
+        if (found := source_for(env)) is not None:
+            name, source = found
+            self._keep("env", name, source.of(env))
+            return {"name": name, "id": origin(env)}
         self._keep("env", "factory", FactorySource.of(env))
         return {"name": "factory", "factory": origin(env)}
 

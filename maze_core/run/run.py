@@ -41,6 +41,7 @@ from maze_core.run.saved.kept_state import KeptState
 from maze_core.run.saved.manifest import CHECKPOINTS, states
 from maze_core.run.saved.metrics_file import METRICS_FILE
 from maze_core.run.saved.run_dir import REPLAY, find_run
+from maze_core.run.size import size_notes
 
 if TYPE_CHECKING:
     import gymnasium
@@ -182,6 +183,8 @@ class Run(RunProgress):
     def _build_algorithm(self) -> None:
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
         self.notes = [note] if note else []
+        agents = len(self._environments.kind.agents)
+        self.notes += size_notes(self.config, self.policy, self.observation_space, self.action_space, agents)
         # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup_loss(self)

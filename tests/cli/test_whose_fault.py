@@ -82,10 +82,6 @@ class OldReset(Good):
     def reset(self, seed=None, options=None):
         return super().reset()[0]
 
-class OldSeed(Good):
-    def reset(self):
-        return super().reset()[0]
-
 class OldStep(Good):
     def step(self, action):
         observation, reward, over, _, info = super().step(action)
@@ -97,10 +93,6 @@ class Several:
         return Good.observation_space
     def action_space(self, agent):
         return Good.action_space
-
-class Control:
-    def observation_spec(self): pass
-    def action_spec(self): pass
 
 class Nothing:
     pass
@@ -190,10 +182,8 @@ def test_an_environment_that_raises_in_a_worker_process(mine, name):
 UPDATE = "Let reset(seed, options) return (observation, info) and step return"
 FOREIGN = {
     "OldReset": ("old API of gym: its reset returns an observation alone", UPDATE),
-    "OldSeed": ("old API of gym: its reset takes no seed or no options", UPDATE),
-    "OldStep": ("old API of gym: its step returns 4 values", UPDATE),
-    "Several": ("Several is a PettingZoo environment with several agents", "one agent acts"),
-    "Control": ("Control uses the API of dm_env", "shimmy"),
+    "OldStep": ("old API of gym: its step returns 4 values", "--set env.old_api=true"),
+    "Several": ("Several is a PettingZoo environment with several agents", "--env mine:Several"),
     "Nothing": ("must inherit from the gymnasium.Env class", "mine.Nothing"),
     "Needs": ("env.kwargs: Needs.__init__() missing 1 required positional argument: 'size'", "env.kwargs.size="),
 }
@@ -208,6 +198,11 @@ def test_an_environment_of_another_interface(mine, name, wrappers):
     for part in FOREIGN[name]:
         assert part in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["OldReset", "OldStep"])
+def test_the_advice_for_an_old_interface_trains(mine, name):
+    assert train(f"mine:{name}-v0", "--set", "env.old_api=true").exit_code == 0
 
 
 def test_batches_are_recognised(quick):

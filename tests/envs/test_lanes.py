@@ -207,11 +207,7 @@ def test_a_replay_that_differs_is_reported():
             env.restore(SEEDS, state, out)
 
 
-def test_wrappers_and_uses_that_need_one_agent_are_refused():
-    wrapped = EnvBuilder(BUILDER.env, (CrowdConfig(name="scale"),), load=BUILDER.load)
-    wrapped.__dict__["_hooks"] = BUILDER._hooks
-    with pytest.raises(ConfigError, match="'scale' wraps environments with one agent"):
-        wrapped.agents_env(0)
+def test_uses_that_need_one_agent_are_refused():
     with pytest.raises(ConfigError, match="several agents act in the environments of 'crowd'"):
         BUILDER(0)
 

@@ -2,6 +2,8 @@ import pickle
 import subprocess
 import sys
 from functools import partial
+from importlib import metadata
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -17,6 +19,7 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import origin
+from maze_core.plugins.unmet import unmet
 
 
 class LimitWrapper(Plugin):
@@ -72,16 +75,20 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
     ("env_id", "message", "hint"),
     [
         ("Cartpole-v1", "no environment 'Cartpole-v1' is registered", "CartPole-v1"),
-        ("maze_devkit.envs:SeededWalk", "'SeededWalk' is registered", 'entry_point="maze_devkit.envs:SeededWalk"'),
+        ("maze_devkit.several:kind_of", "'kind_of' is registered", "def make() -> gymnasium.Env"),
+        ("simple_spred_v3", "no environment", "simple_spread_v3"),
         ("LunarLander-v2", "no environment 'LunarLander-v2'", "LunarLander-v3"),
         ("ALE/Pong-v5", "no environment", "pip install ale-py"),
         ("no_such_module:Foo-v0", "'no_such_module' cannot be imported", "Install"),
+        ("bsuite:catch/0", "'bsuite' cannot be imported", "pip install bsuite"),
+        ("FetchReach-v4", "no environment", "--env gymnasium_robotics:FetchReach-v4"),
         ("xyzzyxyzzy", "no environment", "module:Id"),
     ],
 )
 def test_an_unknown_id_is_refused_before_anything_is_built(monkeypatch, env_id, message, hint):
     for known in [name for name in gymnasium.registry if name.startswith("ALE/")]:
         monkeypatch.delitem(gymnasium.registry, known)  # as where nobody has imported ale_py
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if not (Path(each) / "bsuite").exists()])
     with pytest.raises(ConfigError, match=message) as caught:
         source(env_id)
     assert caught.value.where == "env.id"
@@ -184,3 +191,15 @@ def test_an_environment_without_a_vectorised_form():
     wrong = source("CartPole-v1", vectorization="native", kwargs={"gravity": 1})
     with pytest.raises(ConfigError, match="gravity"):
         wrong.make_vector_env(wrong.config, 2, 0)
+
+
+def test_the_old_versions_of_mujoco_name_the_new_one():
+    with pytest.raises(ConfigError, match="\nNext: --env Ant-v5"):
+        build(source("Ant-v3"))
+
+
+def test_a_package_that_asks_for_another_gymnasium_is_named(monkeypatch):
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"old_levels": ["old-levels"]})
+    monkeypatch.setattr(metadata, "requires", lambda name: ["gymnasium<0.29", "numpy", 'mujoco<3; extra == "x"'])
+    assert "old-levels asks for gymnasium<0.29, and " in unmet("old_levels.envs")
+    assert unmet("other") is None

@@ -1,5 +1,6 @@
 """A look at an environment finds what training would refuse, and names what helps."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -10,11 +11,13 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.environment_report import examine_environment
-from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
+from maze_devkit.envs import CountingEnv, FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
 from maze_devkit.turns import Carousel, Shelves
 
+from maze_core.base.errors import MazeError
 from maze_core.plugins.config.assembly import env_config
+from tests.cli.broken_envs import FEW, VALUES, single_environments
 from tests.masked import Guarded
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -83,7 +86,9 @@ def test_a_finding_without_words_is_told_as_what_does_not_hold(examine, monkeypa
 
     monkeypatch.setattr("maze_devkit.environment_report.check_env", silent)
     finding = "AssertionError: gymnasium's checker reports a violated condition: raise AssertionError"
-    assert examine(SeededWalk).problems == [finding]
+    report = examine(SeededWalk)
+    assert report.problems == []
+    assert finding in report.warnings
 
 
 class Untrue(SeededWalk):
@@ -103,7 +108,10 @@ class Untrue(SeededWalk):
 
 @pytest.mark.parametrize(("when", "message"), [("first", "first observation does not match"), ("later", "step 1")])
 def test_observations_that_are_not_as_declared(when, message, examine):
-    assert any(message in each for each in examine(lambda: Untrue(when)).problems)
+    report = examine(lambda: Untrue(when))
+    # A run refuses another shape, and trains with values outside of the bounds.
+    assert any(message in each for each in (report.problems if when == "first" else report.warnings))
+    assert bool(report.problems) == (when == "first")
 
 
 @pytest.mark.parametrize("way", ["raise", "nan_observation", "nan_reward"])
@@ -120,7 +128,9 @@ class Careless(SeededWalk):
 
 
 def test_what_the_seed_does_not_decide_is_found(examine):
-    assert any("same seed and actions differ" in each for each in examine(Careless).problems)
+    report = examine(Careless)
+    assert report.problems == []
+    assert any("same seed and actions differ" in each for each in report.warnings)
 
 
 @pytest.mark.parametrize("form", ["a Dict", "a Tuple for a Tuple", "a board"])
@@ -162,3 +172,84 @@ def test_the_vectorised_form_is_looked_at(examine):
     assert single.stepped == "single"
     assert any("'step_skip' wraps single environments" in each for each in single.warnings)
     assert any("has no vectorised form" in each for each in examine(SeededWalk, ["step_skip"], native).problems)
+
+
+class Floats(SeededWalk):
+    """Its flags are 0 and 1, its floats wider than declared, as a run takes them."""
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation.astype(np.float64), reward, int(terminated), int(truncated), info
+
+
+class TwoAims(SeededWalk):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, 1.0]), *rest
+
+
+SOUND = {
+    "SeededWalk": SeededWalk, "Doors": Doors, "Told": Told, "Carousel": Carousel,
+    "Careless": Careless, "out of bounds": partial(Untrue, "later"), "Floats": Floats,
+}  # fmt: skip
+FAULTY = {
+    "TwoAims": TwoAims, "Text": grid, "another shape": partial(Untrue, "first"),
+    **{way: partial(FailingEnv, way) for way in ("raise", "nan_observation", "nan_reward")},
+}  # fmt: skip
+
+
+def refuses(run):
+    try:
+        run().train()
+    except Exception:  # noqa: BLE001 — the environments raise what they like
+        return True
+    return False
+
+
+def agree(examine, quick, make):
+    """Train where the check finds no problem, and only there; return the problems."""
+    try:
+        report = examine(make)
+        problems, notes = report.problems, report.warnings
+    except MazeError as error:  # it cannot be built
+        problems, notes = [str(error)], []
+    models = [found[1] for each in notes if (found := re.search(r"--model (\w+)", each))]
+    run = partial(quick, make, model=(models or ["mlp"])[0], overrides={"evaluation.max_episode_steps": 20})
+    assert refuses(run) == bool(problems), problems
+    return problems
+
+
+@pytest.mark.parametrize("name", [*SOUND, *FAULTY])
+def test_what_the_check_finds_is_what_a_run_refuses(examine, quick, name):
+    assert bool(agree(examine, quick, (SOUND | FAULTY)[name])) == (name in FAULTY)
+
+
+def compared(examine, quick, values, every=1):
+    """Return the environments about which they differ."""
+    differ = []
+    for name, kind in list(single_environments(values).items())[::every]:
+        if not name.startswith(("events", "close", "metadata")):  # a check films nothing
+            try:
+                agree(examine, quick, kind)
+            except AssertionError as error:
+                differ.append(f"{name}: {error}")
+    return differ
+
+
+def test_check_and_run_agree_about_the_zoo(examine, quick):
+    assert compared(examine, quick, FEW, every=12) == []
+
+
+@pytest.mark.slow
+def test_check_and_run_agree_about_the_whole_zoo(examine, quick):
+    assert compared(examine, quick, tuple(VALUES)) == []
+
+
+def test_a_game_in_turns_is_not_told_that_it_repeats(monkeypatch):
+    report = examine_environment(*env_config({"id": "pettingzoo.classic:tictactoe_v3"}))
+    assert not any("identical" in each for each in report.warnings)
+
+
+def test_the_advised_time_limit_leaves_the_episodes_whole(examine):
+    (advice,) = [each for each in examine(partial(CountingEnv, 90)).warnings if "max_episode_steps" in each]
+    assert "env.max_episode_steps=400" in advice

@@ -9,12 +9,14 @@ import pytest
 pytest.importorskip("pettingzoo")
 
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
+from maze_pettingzoo.names import place_of
 from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
 from pettingzoo import AECEnv, ParallelEnv
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
+from maze_core.plugins.config.env_door import source_of
 
 RPS, CONNECT_FOUR = "pettingzoo.classic:rps_v2", "pettingzoo.classic:connect_four_v3"
 
@@ -43,7 +45,10 @@ def test_an_environment_is_built_by_the_interface_asked_for(env_id, api, kind):
 @pytest.mark.parametrize(
     ("env_id", "options", "message"),
     [
-        ("connect_four_v3", {}, "env.id: 'connect_four_v3' is no environment of PettingZoo"),
+        ("connect_for_v3", {}, "'connect_for_v3' is no environment of PettingZoo\nDid you mean connect_four_v3"),
+        ("connect_four", {}, "'connect_four' needs a version .*\nNext: --env connect_four_v3"),
+        ("classic/connect_four-v1", {}, "needs a version .*\nNext: --env connect_four_v3"),
+        ("pettingzoo.classic:connect_four", {}, "needs a version .*\nNext: --env connect_four_v3"),
         ("pettingzoo.classic:connect_for_v3", {}, "Did you mean pettingzoo.classic:connect_four_v3"),
         ("no_such_package:thing", {}, "the module 'no_such_package' cannot be imported"),
         ("pettingzoo:utils", {}, "neither `env` nor `parallel_env`"),
@@ -183,3 +188,48 @@ def test_a_resumed_game_equals_the_uninterrupted_one(quick, whole_state, assert_
     half.train()
     quick(env, "ppo", small | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "place"),
+    [
+        ("connect_four_v3", ("pettingzoo.classic", "connect_four_v3")),
+        ("classic/connect_four-v3", ("pettingzoo.classic", "connect_four_v3")),
+        ("mpe/simple_spread_v3", ("mpe2", "simple_spread_v3")),
+        ("pettingzoo.mpe:simple_spread_v3", ("mpe2", "simple_spread_v3")),
+        (CONNECT_FOUR, ("pettingzoo.classic", "connect_four_v3")),
+    ],
+)
+def test_an_environment_is_found_by_its_name_alone(env_id, place):
+    assert place_of(env_id) == place
+    assert source_of(env_id) == "pettingzoo"
+
+
+@pytest.mark.parametrize(
+    "env_id", ["CartPole-v1", "jss-v1", "maze_devkit.envs:CountingEnv", "bsuite:catch/0", "a:", ""]
+)
+def test_other_environments_are_left_to_other_sources(env_id):
+    assert not PettingZooSource.knows(env_id)
+
+
+def test_python_passes_what_makes_an_environment(quick):
+    from pettingzoo.classic import rps_v2
+
+    run = quick(rps_v2.parallel_env)
+    run.train()
+    assert run.config.env.name == "pettingzoo"
+    assert not PettingZooSource.takes(print)
+    assert not PettingZooSource.takes(quick)
+
+
+def test_the_advice_for_a_function_that_says_nothing_trains(quick):
+    from pettingzoo import ParallelEnv
+    from pettingzoo.classic import rps_v2
+
+    with pytest.raises(ConfigError, match=r"several agents\n.*annotate .*: def make\(\) -> pettingzoo.ParallelEnv"):
+        quick(lambda: rps_v2.parallel_env()).train()
+
+    def make() -> ParallelEnv:
+        return rps_v2.parallel_env()
+
+    quick(make).train()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from itertools import pairwise
 
 import gymnasium
@@ -380,3 +381,52 @@ def test_a_recording_of_skipped_steps_adds_up_the_rewards_of_the_environment(qui
             counted = episode.obs["observation"][:, 2]
             paid = [sum(k / 100 for k in range(int(a) + 1, int(b) + 1)) for a, b in pairwise(counted)]
             np.testing.assert_allclose(episode.rewards, paid, atol=1e-6)
+
+
+class TwoAims(CountingEnv):
+    """Pays each step in one coin and takes it in another."""
+
+    reward_space = gymnasium.spaces.Box(-1, 1, (2,))
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, np.array([1.0, -1.0]), *rest
+
+
+class Linear(gymnasium.Wrapper):
+    """The weighted sum of the coins."""
+
+    def __init__(self, env, weight: np.ndarray = None):
+        super().__init__(env)
+        self.weight = weight
+
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        return observation, self.weight.dot(reward), *rest
+
+
+@pytest.mark.parametrize("more", [(), ("monitor",)])
+def test_a_vector_reward_is_refused_with_the_wrapper_that_weighs_it(quick, more):
+    with pytest.raises(ConfigError, match=r"2 numbers.*\n.*--wrappers scalarize --set 'wrappers.0.weights=\[1,1\]'"):
+        quick(TwoAims, wrappers=list(more)).train()
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        {"name": "scalarize", "weights": [1.0, 0.5]},
+        {"name": "gymnasium", "id": f"{__name__}:Linear", "kwargs": {"weight": [1.0, 0.5]}},
+    ],
+)
+def test_a_weighed_reward_is_learned_from_and_reported(quick, wrapper):
+    run = quick(partial(TwoAims, 4), wrappers=[wrapper, {"name": "scale_reward", "factor": 10.0}])
+    run.train()
+    found = run.evaluate()
+    assert found["eval/return_mean"] == 2.0  # four steps of 1 - 0.5, whatever scale_reward makes of it
+    if wrapper["name"] == "scalarize":
+        assert [found[f"eval/objective_{number}"] for number in (0, 1)] == [4.0, -4.0]
+
+
+def test_the_weights_fit_the_reward(quick):
+    with pytest.raises(ConfigError, match="has 3 numbers, and the rewards have 2"):
+        quick(TwoAims, wrappers=[{"name": "scalarize", "weights": [1.0, 1.0, 1.0]}]).train()

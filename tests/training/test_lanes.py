@@ -94,11 +94,6 @@ def test_algorithms_that_cannot_are_refused_in_one_line_before_the_first_step(kn
     assert not (tmp_path / "run").exists()
 
 
-def test_wrappers_are_refused(quick):
-    with pytest.raises(ConfigError, match="'time_limit' wraps environments with one agent"):
-        _ = quick(CrowdSource, "ppo", SMALL, wrappers=["time_limit"]).run
-
-
 class InTurn(Plugin):
     """A game of two agents in turn."""
 

@@ -25,7 +25,7 @@ Examples:
 
 _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("env", str | None, "--env", "ID", "Environment id, such as CartPole-v1 or module:Id."),
-    ("env_source", str | None, "--env-source", "NAME", "Env source plugin; default: gymnasium."),
+    ("env_source", str | None, "--env-source", "NAME", "Env source plugin; default: the one that has --env."),
     (
         "experiment",
         str | None,

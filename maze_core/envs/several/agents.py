@@ -25,6 +25,8 @@ class Round:
     """The last observation of each agent whose part was cut by a time limit."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """At the end of an episode: numbers by name, reported as means over episodes."""
+    raw: Mapping[str, float] | None = None
+    """The rewards before wrappers, which are counted as returns; None: the rewards themselves."""
     critic: Any = None
     """What critics alone see of the whole environment now, in its `critic_space`."""
 

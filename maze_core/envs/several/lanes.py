@@ -220,9 +220,9 @@ class LanesVectorEnv:
         for agent, reward in outcome.rewards.items():
             row = self._row(c, agent)
             if type(reward) is not float and not is_number(reward):
-                raise RunError(f"{self._place(c)} returned {not_a_number(reward)}")
+                raise failure(self._place(c), not_a_number(reward))
             rewards[row] = reward
-            self._returns[row] += reward
+            self._returns[row] += reward if outcome.raw is None else outcome.raw.get(agent, 0.0)
         for flags, ended in ((truncated, outcome.truncated), (terminated, outcome.terminated)):
             for agent, observation in ended.items():
                 row = self._row(c, agent)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import gymnasium
 from pydantic import PositiveInt
 
+from maze_core.envs.interfaces.conversion import as_gymnasium
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -26,6 +27,8 @@ class FactoryConfig(PluginConfig):
     """Where the function is defined, as `module:name`. For information only: it is never imported from here."""
     max_episode_steps: PositiveInt | None = None
     """Steps after which an episode is truncated; none: the environment's own limit."""
+    old_api: bool | None = None
+    """The environment has the interface of gym, before gymnasium; none: found out."""
 
 
 class FactorySource(Plugin):
@@ -52,7 +55,9 @@ class FactorySource(Plugin):
     @hookimpl
     def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Call the function."""
-        env, limit = self._factory(), getattr(config, "max_episode_steps", None)
+        # A plain PluginConfig has neither of them.
+        old_api, limit = (getattr(config, name, None) for name in ("old_api", "max_episode_steps"))
+        env: gymnasium.Env[Any, Any] = as_gymnasium(self._factory(), old_api)
         if limit is None or not isinstance(env, gymnasium.Env):  # the builder says what is no environment
             return env
         return gymnasium.wrappers.TimeLimit(env, limit)

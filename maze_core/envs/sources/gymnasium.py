@@ -1,4 +1,4 @@
-"""The env source `gymnasium`: any environment that gymnasium's registry knows."""
+"""The env source `gymnasium`: environments with one agent, of gymnasium's registry and of other interfaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
@@ -16,15 +16,24 @@ from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import goes_along, hidden_here
 from maze_core.base.terminal_text import printable, shown
+from maze_core.envs.interfaces.arrays import with_arrays
+from maze_core.envs.interfaces.conversion import as_gymnasium, makes_environments
+from maze_core.envs.interfaces.dm import DmApi
+from maze_core.envs.interfaces.makers import Maker, maker, seeded
+from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.sources.imports import import_module
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.env_door import ids_elsewhere
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign
+from maze_core.plugins.unmet import unmet
 
+_OF_ROBOTICS = ("Fetch", "Hand", "PointMaze", "AntMaze", "AdroitHand", "FrankaKitchen")
+"""How the names of gymnasium-robotics begin."""
 _RERAISED = " was raised from the environment creator"
 """The text that gymnasium adds to a TypeError that it raises again."""
 
@@ -33,11 +42,15 @@ class GymnasiumConfig(PluginConfig):
     """An environment of gymnasium's registry."""
 
     id: str = Field(min_length=1)
-    """The environment's id, such as `CartPole-v1`. `module:Id` first imports the module that registers it."""
+    """The environment's id, such as `CartPole-v1`. `module:Id` first imports the module that registers it, or has a
+    class or function of that name. Ids of gym, `gym:CartPole-v0`, and of bsuite, `bsuite:catch/0`, work too."""
     kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor."""
     max_episode_steps: PositiveInt | None = None
     """Steps after which an episode is truncated; none: the registered limit."""
+    old_api: bool | None = None
+    """The environment has the interface of gym, before gymnasium: `reset` returns the observation alone, or `step` four
+    values. none: found out, which fails where `reset` takes a seed."""
     vectorization: Literal["single", "native"] = "single"
     """`native`: use the environment's own vectorised form, if it has one and all wrappers support it. Faster for cheap
     environments. Its episodes cannot be seeded or replayed one by one, so most algorithms resume with new episodes."""
@@ -54,15 +67,36 @@ class GymnasiumSource(Plugin):
 
     def __init__(self, config: GymnasiumConfig) -> None:
         super().__init__(config)
-        check_env_id(config.id)
+        self._make = other_maker(config.id)
+        if self._make is None:
+            check_env_id(config.id)
+
+    @staticmethod
+    def knows(env_id: str) -> bool:
+        """Return True for an id that can be built; the module before its colon is imported."""
+        try:
+            if other_maker(env_id) is None:
+                check_env_id(env_id)
+        except ConfigError:
+            return False
+        return True
 
     @hookimpl
     def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Build one environment, without gymnasium's checker: Maze makes its own checks."""
         with _explained(config):
-            _import_entry_point(config.id)
+            if self._make is not None:
+                return _limited(*self._make(config.kwargs, seed), config)
+            kwargs = with_arrays(_import_entry_point(config.id), config.kwargs)
             tame_mujoco()
-            return gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **config.kwargs)
+            try:
+                made = gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **kwargs)
+            except TypeError as exc:  # it refuses objects of other interfaces
+                made = as_gymnasium(_last_locals(exc).get("env"), config.old_api)
+                if not isinstance(made, OldApi | DmApi):
+                    raise
+                return _limited(made, gymnasium.spec(config.id.rpartition(":")[2]).max_episode_steps, config)
+            return cast("gymnasium.Env[Any, Any]", as_gymnasium(made, config.old_api))
 
     @hookimpl
     def make_vector_env(
@@ -81,8 +115,36 @@ class GymnasiumSource(Plugin):
             return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
 
 
-def _import_entry_point(env_id: str) -> None:
-    """Import the module that defines an environment, and with it the simulator, before the environment is built."""
+def other_maker(env_id: str) -> Maker | None:
+    """Return what makes an environment that gymnasium's registry does not have; None where nothing does.
+
+    That is a class or a function of the module before the colon, or an id of another package. The module is imported.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if not colon:
+        return None
+    found = import_module(module, "env.id")
+    if name in gymnasium.registry:
+        return None
+    member = vars(found).get(name)
+    if makes_environments(member):
+        return lambda kwargs, seed: (as_gymnasium(*seeded(member, kwargs, seed)), None)
+    return maker(module, name)
+
+
+def _limited(env: Any, limit: int | None, config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
+    """Return an environment with the configured time limit, else its registered one."""
+    steps = config.max_episode_steps or limit
+    if steps is None or not isinstance(env, gymnasium.Env):
+        return cast("gymnasium.Env[Any, Any]", env)
+    return gymnasium.wrappers.TimeLimit(env, steps)
+
+
+def _import_entry_point(env_id: str) -> Any:
+    """Import the module that defines an environment, and with it the simulator; return what will build it."""
     module, _, name = env_id.rpartition(":")
     spec = gymnasium.registry[name]
     wrappers = [each.entry_point for each in spec.additional_wrappers]
@@ -90,7 +152,8 @@ def _import_entry_point(env_id: str) -> None:
         if isinstance(place, str):
             goes_along(module, place.partition(":")[0])
     if isinstance(spec.entry_point, str):
-        gymnasium.envs.registration.load_env_creator(spec.entry_point)
+        return gymnasium.envs.registration.load_env_creator(spec.entry_point)
+    return spec.entry_point
 
 
 @contextmanager
@@ -103,7 +166,8 @@ def _explained(config: GymnasiumConfig) -> Iterator[None]:
     except TypeError as exc:
         raise _type_error(config, exc) from exc
     except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
-        raise _missing_dependency(config.id, exc) from exc
+        # Where a package is missing, the way through others' code to it tells nothing.
+        raise _missing_dependency(config.id, exc) from (None if isinstance(exc, ModuleNotFoundError) else exc)
     except gymnasium.error.Error as exc:
         raise ConfigError(printable(exc), where="env.id") from exc
     except Exception as exc:
@@ -135,6 +199,8 @@ def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
     raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
     place = blame(raised)
     where = f" ({place})" if place else ""
+    if (clash := unmet(_module_of(config.id))) is not None:
+        where += f"\n{clash}"
     return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
 
 
@@ -157,18 +223,37 @@ def _suggestion(name: str, module: str) -> str:
         return hidden
     if callable(getattr(sys.modules.get(module), name, None)):
         return (
-            f"The module {module} has {name}, but must register it: "
-            f'gymnasium.register("{name}-v0", entry_point="{module}:{name}"). Then the id is {module}:{name}-v0.'
+            f"The module {module} has {name}, which is not known to return an environment. A function of your own says "
+            "so: def make() -> gymnasium.Env"
         )
     namespace, slash, _ = name.rpartition("/")
     if slash and not any(known.startswith(f"{namespace}/") for known in gymnasium.registry):
         if namespace == "ALE":
             return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
         return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
-    near = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.6)
+    if not module and name.startswith(_OF_ROBOTICS):
+        return f"It comes with `pip install gymnasium-robotics`: --env gymnasium_robotics:{name}"
+    near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return "Name your own environments `module:Id`, with the module that registers them."
+
+
+def _module_of(env_id: str) -> str:
+    """Return the module that an environment comes from."""
+    module, _, name = env_id.rpartition(":")
+    spec = gymnasium.registry.get(name)
+    entry = getattr(spec, "entry_point", None)
+    return entry.partition(":")[0] if isinstance(entry, str) else module
+
+
+def _newest(env_id: str) -> str:
+    """Return the newest registered version of an environment."""
+    name = env_id.rpartition("-v")[0]
+    versions = [
+        int(each[len(name) + 2 :]) for each in gymnasium.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", each)
+    ]
+    return f"{name}-v{max(versions)}"
 
 
 def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
@@ -179,4 +264,10 @@ def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
     if entry_point.startswith("gymnasium.envs.") and len(parts) > 2:
         extra = {"classic_control": "classic-control", "toy_text": "toy-text"}.get(parts[2], parts[2])
         return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
-    return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", where="env.id")
+    if "gymnasium-robotics" in str(exc):  # MuJoCo's environments of gym, in their versions 2 and 3
+        return ConfigError(str(exc), "env.id", f"Next: --env {_newest(env_id)}")
+    if (clash := unmet(_module_of(env_id))) is not None:
+        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash)
+    missing = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
+    hint = f"Install it: pip install {missing.partition('.')[0]}" if missing else None
+    return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import RunError
+from maze_core.envs.checks import not_a_number
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
 
@@ -135,7 +136,10 @@ class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, and add the reward."""
         result = self.env.step(action)
-        self.meter.add(float(result[1]))
+        try:
+            self.meter.add(float(result[1]))
+        except (TypeError, ValueError):
+            raise not_a_number(result[1]) from None
         return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
 
 
@@ -168,6 +172,22 @@ class Metered:
         """Wrap the source's natively vectorised environment in the meter."""
         env = yield
         return env if env is None else VectorRewardMeter(env)
+
+
+def below_meter(
+    env: gymnasium.Env[Any, Any], wrap: Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
+) -> gymnasium.Env[Any, Any]:
+    """Return the environment with the one below its meter wrapped: what is counted as raw comes from the wrapper."""
+    found = [layer for layer in layers(env) if isinstance(layer, RewardMeter)]
+    if not found:
+        return wrap(env)
+    found[-1].env = wrap(found[-1].env)
+    return env
+
+
+def has_vector_reward(env: gymnasium.Env[Any, Any]) -> bool:
+    """Return True for an environment that declares rewards of several numbers, as those of MO-Gymnasium do."""
+    return bool(np.prod(getattr(getattr(env.unwrapped, "reward_space", None), "shape", None) or (1,)) > 1)
 
 
 def reward_meter(env: gymnasium.Env[Any, Any]) -> Meter | None:

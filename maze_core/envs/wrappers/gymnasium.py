@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import re
+from collections.abc import Callable, Generator
 from typing import Annotated, Any, ClassVar
 
 import gymnasium
@@ -10,8 +11,11 @@ from pydantic import Field, JsonValue
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import hidden_here
+from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.masks import check_kept
+from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
+from maze_core.envs.wrappers.carry import below_meter, has_vector_reward
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
@@ -49,13 +53,44 @@ class GymnasiumWrapper(Plugin):
         """Wrap the environment."""
         env = yield
         try:
-            wrapped: Env = self._wrapper(env, **self.config.kwargs)
+            wrapped: Env = below_meter(env, self._wrapped) if has_vector_reward(env) else self._wrapped(env)
         except TypeError as exc:
             if "argument" not in str(exc):
                 raise
             raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
         check_kept(env, wrapped, self.config.id)
         return wrapped
+
+    @property
+    def wrap_agents(self) -> Callable[[MultiAgentEnv], MultiAgentEnv]:
+        """Wrap the environment of another package as a whole, with a function that takes such ones.
+
+        Raises:
+            AttributeError: it is a class of gymnasium's, which wraps the part of each agent.
+        """
+        if isinstance(self._wrapper, type):
+            raise AttributeError("wrap_agents")
+        return self._around
+
+    def _around(self, env: MultiAgentEnv) -> MultiAgentEnv:
+        rewrapped = getattr(env, "rewrapped", None)
+        if rewrapped is None:
+            raise ConfigError(
+                f"{self.config.id} wraps PettingZoo's environments, and another wrapper lies below it",
+                "id",
+                "Next: name it first.",
+            )
+        whole: MultiAgentEnv = rewrapped(lambda inner: self._wrapper(inner, **self.config.kwargs))
+        return whole
+
+    def _wrapped(self, env: Env) -> Env:
+        wrapped: Env = self._wrapper(env, **with_arrays(self._wrapper, self.config.kwargs))
+        return wrapped
+
+
+def _of_supersuit(module: str, title: str, found: Any) -> bool:
+    """Return True for one of SuperSuit's functions, which wrap environments with one agent or several."""
+    return module == "supersuit" and re.fullmatch(r"\w+_v\d+", title) is not None and callable(found)
 
 
 def _imported(name: str) -> Any:
@@ -65,6 +100,8 @@ def _imported(name: str) -> Any:
         found = getattr(import_module(module, "id"), title)
     except AttributeError as exc:
         raise ConfigError(f"the module {module!r} has no {title!r}", "id", hidden_here(module)) from exc
+    if _of_supersuit(module, title, found):
+        return found
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
         hint = "From Python, RunContext(wrappers=[…]) takes any function from environment to environment."
         raise ConfigError(f"{name} is not a class that derives from gymnasium.Wrapper", "id", hint)

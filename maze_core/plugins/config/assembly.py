@@ -14,6 +14,7 @@ from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
+from maze_core.plugins.config.env_door import source_of
 from maze_core.plugins.config.explain import combined, explain
 from maze_core.plugins.config.external_fields import (
     assigned,
@@ -40,6 +41,8 @@ DEFAULTS: Raw = {
     "callbacks": {name: {} for name in DEFAULT_CALLBACKS},
 }
 """The default plugins of a run."""
+_BEGUN: Raw = {part: value for part, value in DEFAULTS.items() if part != "env"}
+# The id of an environment tells its source.
 
 
 def assemble(
@@ -94,7 +97,9 @@ def assemble_with_preset(
         untrusted.append((layers[0], parent))
 
     # Wrappers that the preset brings cannot be counted yet, and do not decide which preset it is.
-    asked = assign(_stack(DEFAULTS, *layers), [each for each in assignments if each[0][0] != "wrappers"])
+    asked = _with_source(
+        assign(_stack(_BEGUN, *layers), [each for each in assignments if each[0][0] != "wrappers"]), load
+    )
     wanted = named[-1] if named and preset == "auto" else preset
     found = find_preset(wanted, asked, load)
     chosen = {} if found is None else merge({}, moved(found.content, _note(found.file)))
@@ -102,7 +107,7 @@ def assemble_with_preset(
         untrusted.append((chosen, found.file))
     for content, source in untrusted:
         check_classes(content, by_path(assignments), source)
-    raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    raw = _with_source(assign(_stack(_BEGUN, chosen, *layers), assignments), load)
     if says_its_end(asked) and not names_patience(asked):
         without_patience(raw)
     # A preset that the user has named, rather than one that applies by itself, may reach outside.
@@ -253,6 +258,7 @@ def env_config(
     layer = merge({}, {"env": env, "wrappers": list(wrappers)})
     permit(layer)
     data = assign(layer, _said(overrides))
+    data = _with_source(data, load)
     config = _part("env", "env", data["env"], load, errors)
     wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
     errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
@@ -290,6 +296,14 @@ def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
     if errors:
         raise combined(errors)
     return config
+
+
+def _with_source(raw: Raw, load: discovery.Loader) -> Raw:
+    """Return a configuration whose part `env` names an env source: that which has the environment's id."""
+    env = raw.get("env", {})
+    if not isinstance(env, dict) or env.get("name") is not None:
+        return raw
+    return {**raw, "env": {"name": source_of(env.get("id"), load), **{k: v for k, v in env.items() if k != "name"}}}
 
 
 def _with_path(error: ConfigError, known: Container[str]) -> ConfigError:

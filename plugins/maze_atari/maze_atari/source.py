@@ -41,6 +41,11 @@ class AtariSource(Plugin):
         return gymnasium.wrappers.vector.TransformReward(VectorRewardMeter(env), lambda reward: np.clip(reward, -1, 1))
 
     @staticmethod
+    def knows(env_id: str) -> bool:
+        """Return True for ids such as `ALE/Pong-v5`; `ale_py:ALE/Pong-v5` is the game without preprocessing."""
+        return env_id.startswith("ALE/")
+
+    @staticmethod
     def environments() -> list[str]:
         """Return the ids of all games; empty where ale-py is not installed."""
         try:

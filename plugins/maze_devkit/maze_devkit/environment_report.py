@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import describe
 from maze_devkit.joint import JointEnv
-from maze_devkit.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
+from maze_devkit.soundness import WHY, Failed, Make, NotApplicable, Unusable, honest, other_seed, replays, same_seed
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
@@ -50,8 +50,6 @@ _COLOURS = re.compile(r"\x1b\[\d*m")
 _ENVS = 2
 _STEPS = 100
 _SEEDS = EpisodeSeeds(0, Purpose.TRAIN_EPISODES)
-_MILD = ("chance", "replay")
-"""Checks whose failure is a warning: the environment can still be trained on."""
 
 
 @dataclass
@@ -66,8 +64,9 @@ class EnvReport:
     stepped: str = ""
     """`single`, or `vectorised` where the natively vectorised form is stepped; empty where none could be."""
     warnings: list[str] = field(default_factory=list)
+    """What is suspicious: a run trains all the same."""
     problems: list[str] = field(default_factory=list)
-    """What training would refuse, or faults of the environment."""
+    """What a run would refuse, and nothing else."""
 
 
 def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = ()) -> EnvReport:
@@ -84,15 +83,16 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
         notes: set[str] = set()
         with _collected(notes):
             acted: Counter[int] = Counter()
-            steps = _steps_as_trained(report, builder, acted)
+            lengths: list[int] = []
+            steps = _steps_as_trained(report, builder, acted, lengths)
             _tell_of_actors(report, one, acted)
             # The checks take any action, which an environment with masks may refuse.
             masked = steps and bool(mask_leaves(one.observation_space, one.action_space))
             if not masked:
-                _ask(report, lambda: _check_interface(builder))
+                _ask(report.warnings if steps else report.problems, lambda: _check_interface(builder))
             if steps:
                 notes |= _advice(one)
-                if (endless := missing_time_limit(env, lambda: builder(0))) is not None:
+                if (endless := missing_time_limit(env, lambda: builder(0), max(lengths))) is not None:
                     notes.add(endless)
                 if not masked:
                     _own_checks(report, builder)
@@ -107,11 +107,19 @@ def _examine_agents(builder: EnvBuilder) -> EnvReport:
         report = EnvReport(title, str(env.observation_space), str(env.action_space))
         agents, notes = agents_of(env), _about_pictures(input_spaces(env.observation_space, env.action_space))
     with _collected(notes):
-        if _steps_as_trained(report, builder, Counter()):
+        if _steps_as_trained(report, builder, Counter(), []):
             report.stepped = f"a row for each of {counted(len(agents), 'agent')}: {', '.join(agents)}"
-            _own_checks(report, lambda index: JointEnv(builder.agents_env(index)))
+            # In a game in turns the moves of the others bring the variety, and no seed.
+            left_out = ("chance",) if _in_turns(builder) else ()
+            _own_checks(report, lambda index: JointEnv(builder.agents_env(index)), left_out)
     report.warnings = sorted({*report.warnings, *notes})
     return report
+
+
+def _in_turns(builder: EnvBuilder) -> bool:
+    """Return True where not all agents act at once."""
+    with releasing(builder.agents_env(0)) as env:
+        return len(env.reset(seed=0).acting) < len(env.agents)
 
 
 def _check_interface(builder: EnvBuilder) -> None:
@@ -135,14 +143,14 @@ def _collected(notes: set[str]) -> Iterator[None]:
     notes |= {text for text in texts if not _UNBOUNDED.search(text)}
 
 
-def _ask(report: EnvReport, question: Callable[[], object]) -> bool:
-    """Return True when `question` succeeds; else record the problem."""
+def _ask(found: list[str], question: Callable[[], object]) -> bool:
+    """Return True when `question` succeeds; else record what is wrong."""
     try:
         question()
     except MazeError as error:
-        report.problems.append(str(error))
-    except Exception as error:  # noqa: BLE001 — whatever the environment raises is the finding
-        report.problems.append(describe(error))
+        found.append(str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 — whatever the environment raises is the finding
+        found.append(describe(error))
     else:
         return True
     return False
@@ -163,39 +171,51 @@ def _tell_of_actors(report: EnvReport, env: Any, acted: Counter[int]) -> None:
             )
 
 
-def _steps_as_trained(report: EnvReport, builder: EnvBuilder, acted: Counter[int]) -> bool:
+def _steps_as_trained(report: EnvReport, builder: EnvBuilder, acted: Counter[int], lengths: list[int]) -> bool:
     def step() -> None:
-        with releasing(vector_env(builder, _ENVS)) as env:
-            _step(env, acted)
+        # Cut as by an evaluation, since flags are looked at where an episode ends.
+        with releasing(vector_env(replace(builder, max_episode_steps=_STEPS - 1), _ENVS)) as env:
+            lengths.extend(_step(env, acted))
             report.stepped = "vectorised" if isinstance(env, NativeVectorEnv) else "single"
 
-    return _ask(report, step)
+    return _ask(report.problems, step)
 
 
-def _step(env: VectorEnv, acted: Counter[int]) -> None:
-    """Take random actions that masks allow, as a run would; count the turns of each actor."""
+def _step(env: VectorEnv, acted: Counter[int]) -> list[int]:
+    """Take random actions that masks allow, as a run would; count the turns of each actor.
+
+    Returns the lengths of the episodes, also of those that have not ended.
+    """
     policy = RandomPolicy(PluginConfig(name="random"))
     policy.setup(env.observation_space, env.action_space)
     rngs = [np.random.default_rng(i) for i in range(env.num_envs)]
     out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
     env.reset(_SEEDS, out)
+    lengths, running = list[int](), np.zeros(env.num_envs, np.int64)
     for _ in range(_STEPS):
         acted.update(out[ACTOR].tolist() if ACTOR in out else ())
-        env.step(policy.act(out, rngs), out)
+        result = env.step(policy.act(out, rngs), out)
+        running += 1
+        over = result.terminated | result.truncated
+        lengths += running[over].tolist()
+        running[over] = 0
+    return lengths + running.tolist()
 
 
-def _own_checks(report: EnvReport, make: Make) -> None:
+def _own_checks(report: EnvReport, make: Make, left_out: tuple[str, ...] = ()) -> None:
     """Run the checks that the conformance kit makes too."""
     asked = {"seeds": same_seed, "chance": other_seed, "honesty": lambda make: honest(make, _STEPS), "replay": replays}
     for name, ask in asked.items():
+        if name in left_out:
+            continue
         try:
             ask(make)
         except NotApplicable:
             continue
         except Failed as failed:
-            found = report.warnings if name in _MILD else report.problems
+            found = report.problems if isinstance(failed, Unusable) else report.warnings
             found.append(f"{failed}. {WHY[name]}")
-        except Exception as error:  # noqa: BLE001 — as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 — as above
             report.problems.append(describe(error))
 
 
@@ -239,4 +259,4 @@ def _reports_mask(env: Any) -> bool:
     except ConfigError:
         return False
     _, info = env.reset(seed=0)
-    return MASK in info or bool(env.has_wrapper_attr("action_masks"))
+    return (isinstance(info, Mapping) and MASK in info) or bool(env.has_wrapper_attr("action_masks"))

@@ -14,7 +14,9 @@ def check(
     env_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="The environment id.", show_default=False)
     ] = None,
-    env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
+    env_source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Env source plugin; default: the one that has ID.")
+    ] = None,
     wrappers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
     ] = None,
@@ -22,11 +24,13 @@ def check(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; wrappers.0.x=1."),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 also for warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Build an environment as a run would, print its spaces, and say what training would refuse and what helps.
 
     It is checked against the gymnasium interface, and stepped with its wrappers, or in its vectorised form.
+    Problems are what a run refuses (exit code 1), warnings what is suspicious.
 
     \b
     Examples:
@@ -55,5 +59,5 @@ def check(
             lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
             for number, line in enumerate(lines or ["none"]):
                 output.say(f"{'' if number else key + ':':20}{line}")
-    if report["problems"]:
+    if report["problems"] or (strict and report["warnings"]):
         raise typer.Exit(1)

@@ -28,6 +28,10 @@ class Failed(Exception):  # noqa: N818 — a finding, not an error of the progra
     """A failed check, with what is wrong."""
 
 
+class Unusable(Failed):
+    """What a run would refuse too."""
+
+
 class NotApplicable(Exception):  # noqa: N818
     """A check that does not apply, with the reason."""
 
@@ -62,8 +66,8 @@ def honest(make: Make, steps: int = STEPS) -> None:
     with releasing(make(0)) as env:
         for number, observation, reward, *flags in random_steps(env, 3, steps):
             _check_observation(env.observation_space, observation, number, "observation")
-            if (not np.isscalar(reward) and np.shape(reward) != ()) or not np.isfinite(float(reward)):
-                raise Failed(f"the reward of step {number} is {reward!r:.80}, not a finite number")
+            if np.shape(reward) != () or not np.isfinite(float(reward)):
+                raise Unusable(f"the reward of step {number} is {reward!r:.80}, not a finite number")
             if not all(isinstance(flag, bool | np.bool_) for flag in flags):
                 raise Failed(f"step {number} returns terminated={flags[0]!r}, truncated={flags[1]!r}, not booleans")
 
@@ -148,7 +152,7 @@ def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
 def _check_observation(space: spaces.Space[Any], value: Any, number: int, place: str) -> None:
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or value.keys() != space.spaces.keys():
-            raise Failed(f"step {number}: {place} does not have the keys {sorted(space.spaces)}")
+            raise Unusable(f"step {number}: {place} does not have the keys {sorted(space.spaces)}")
         for key, child in space.spaces.items():
             _check_observation(child, value[key], number, f"{place}[{key!r}]")
     elif isinstance(space, spaces.Tuple):
@@ -161,7 +165,9 @@ def _check_observation(space: spaces.Space[Any], value: Any, number: int, place:
                 f"step {number}: {place} is {array.dtype} of shape {array.shape}, declared is {space.dtype} of shape "
                 f"{space.shape}"
             )
-        if not np.isfinite(array).all() or (array < space.low).any() or (array > space.high).any():
+        if not np.isfinite(array).all():
+            raise Unusable(f"step {number}: {place} {array!r:.80} is not finite")
+        if (array < space.low).any() or (array > space.high).any():
             raise Failed(f"step {number}: {place} {array!r:.80} is outside of {space}")
     elif not space.contains(value):
         raise Failed(f"step {number}: {place} {value!r:.80} is not in {space}")

@@ -14,6 +14,7 @@ from maze_core.base.terminal_text import shown
 from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.external_fields import Outside
 
+_PREFIX = "envpool:"
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
@@ -21,7 +22,7 @@ class EnvPoolConfig(PluginConfig):
     """The parameters of `envpool`."""
 
     id: str = Field(min_length=1)
-    """The environment in EnvPool's spelling, such as `Pong-v5` or `CartPole-v1`."""
+    """The environment in EnvPool's spelling, such as `Pong-v5` or `envpool:Pong-v5`, which needs no env source."""
     kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """EnvPool's own options of this environment, such as `repeat_action_probability`."""
     training: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
@@ -44,14 +45,20 @@ class EnvPoolSource(Plugin):
     @hookimpl
     def make_vector_env(self, config: EnvPoolConfig, num_envs: int, seed: int, purpose: str) -> VectorEnv:
         """Build the environments."""
-        _check_id(config.id)
+        env_id = config.id.removeprefix(_PREFIX)
+        _check_id(env_id)
         from maze_envpool.pool import Pool
 
-        _check_options(config)
+        _check_options(config, env_id)
         options: dict[str, Any] = {**config.kwargs, **(config.training if purpose == "training" else {})}
         if config.max_episode_steps is not None:
             options["max_episode_steps"] = config.max_episode_steps
-        return Pool(config.id, num_envs, seed, {**options, "num_threads": min(config.threads, num_envs)})
+        return Pool(env_id, num_envs, seed, {**options, "num_threads": min(config.threads, num_envs)})
+
+    @staticmethod
+    def knows(env_id: str) -> bool:
+        """Return True for ids such as `envpool:Pong-v5`."""
+        return env_id.startswith(_PREFIX)
 
     @staticmethod
     def environments() -> list[str]:
@@ -72,8 +79,8 @@ def _check_id(env_id: str) -> None:
     raise ConfigError(f"EnvPool has no environment {shown(env_id)}", "env.id", hint)
 
 
-def _check_options(config: EnvPoolConfig) -> None:
-    known = sorted(set(_envpool().make_spec(config.id).config._fields) - set(_SET_BY_MAZE))
+def _check_options(config: EnvPoolConfig, env_id: str) -> None:
+    known = sorted(set(_envpool().make_spec(env_id).config._fields) - set(_SET_BY_MAZE))
     for place, options in (("kwargs", config.kwargs), ("training", config.training)):
         for name in options:
             if name in _SET_BY_MAZE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -46,6 +46,13 @@ class PettingZooEnv(MultiAgentEnv):
         critic: CriticView = "none",
     ) -> None:
         self.env, self._score, self.elapsed = env, score, elapsed
+        self._options: dict[str, Any] = {
+            "agent_id": agent_id,
+            "flatten_boards": flatten_boards,
+            "score": score,
+            "elapsed": elapsed,
+            "critic": critic,
+        }
         self.pictures_per_second = pictures_per_second(env, MultiAgentEnv.pictures_per_second)
         self._ids = agents_by_name(env)
         """PettingZoo's agents by name; they need not be texts."""
@@ -70,6 +77,10 @@ class PettingZooEnv(MultiAgentEnv):
         self.observation_spaces: Mapping[str, Space[Any]] = {n: each.space for n, each in self._observers.items()}
         self._view = view_of(critic, env, own, actions, lambda: env.reset(seed=0), flatten_boards=flatten_boards)
         self.critic_space = None if self._view is None else self._view.space
+
+    def rewrapped(self, wrap: Callable[[Any], Any]) -> PettingZooEnv:
+        """Return the same with PettingZoo's environment wrapped."""
+        return type(self)(wrap(self.env), **self._options)
 
     def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return what an agent observes in Maze, from its observation and info in PettingZoo."""

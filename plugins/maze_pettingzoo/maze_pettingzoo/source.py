@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import os
 import pkgutil
 import warnings
 from collections.abc import Iterator
@@ -14,10 +13,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
 from pydantic import Field, JsonValue
 
-from maze_core.base.environment_variables import changed_since, put_back
+from maze_core.base.environment_variables import unchanged_variables
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.faults import failure
+from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
@@ -25,8 +25,18 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import given
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.critics import CriticView
+from maze_pettingzoo.names import (
+    all_names,
+    found_by_name,
+    is_of_pettingzoo,
+    missing_package,
+    place_of,
+    versions_of,
+    without_version,
+)
 
 _CONSTRUCTORS = {"aec": "env", "parallel": "parallel_env"}
 _NAMES = {*_CONSTRUCTORS.values(), "raw_env"}
@@ -38,8 +48,9 @@ class PettingZooConfig(PluginConfig):
     """A multi-agent environment of PettingZoo."""
 
     id: str = Field(min_length=1)
-    """The environment, as `package:name`: `pettingzoo.classic:connect_four_v3`, `mpe2:simple_spread_v3`. The name is a
-    module with `env` or `parallel_env`, an environment class, or a function that is annotated to return one."""
+    """The environment: `connect_four_v3` or `mpe/simple_spread_v3` of PettingZoo's own, or `package:name`, such as
+    `mpe2:simple_spread_v3`. The name is a module with `env` or `parallel_env`, an environment class, or a function that
+    is annotated to return one."""
     kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor."""
     api: Literal["auto", "aec", "parallel"] = "auto"
@@ -70,18 +81,50 @@ class PettingZooSource(Plugin):
 
     Config: ClassVar[type[PluginConfig]] = PettingZooConfig
 
-    def __init__(self, config: PettingZooConfig) -> None:
+    def __init__(self, config: PettingZooConfig, factory: Any = None) -> None:
         super().__init__(config)
-        self._constructor, self._api = constructor(config)
+        self._constructor, self._api = constructor(config) if factory is None else (factory, config.api)
+
+    @staticmethod
+    def knows(env_id: str) -> bool:
+        """Return True for an environment of PettingZoo; the module before its colon is imported."""
+        package, colon, name = env_id.rpartition(":")
+        if not colon:
+            return bool(found_by_name(env_id))
+        if not name.isidentifier():
+            return False
+        if is_of_pettingzoo(package):
+            return True
+        try:
+            constructor(PettingZooConfig(name="pettingzoo", id=env_id))
+        except ConfigError:
+            return False
+        return True
+
+    @staticmethod
+    def takes(factory: Any) -> bool:
+        """Return True for a class or function that makes environments of PettingZoo, which is not called."""
+        home = str(getattr(factory, "__module__", ""))
+        return is_constructor("", factory) or (isinstance(factory, FunctionType) and is_of_pettingzoo(home))
+
+    @staticmethod
+    def of(factory: Any) -> Any:
+        """Return a stand-in for this class, which builds environments with `factory`."""
+        return given(PettingZooSource, factory)
+
+    @staticmethod
+    def environments() -> list[str]:
+        """Return the ids of PettingZoo's own environments and of mpe2's, where they are installed."""
+        return all_names()
 
     @hookimpl
     def make_agents_env(self, config: PettingZooConfig, seed: int, index: int) -> MultiAgentEnv:
         """Build one environment."""
-        with _unchanged_variables():
+        with unchanged_variables():
             from pettingzoo import AECEnv, ParallelEnv
 
             with _explained(config):
-                env = self._constructor(**config.kwargs)
+                env = self._constructor(**with_arrays(self._constructor, config.kwargs))
         options: dict[str, Any] = config.model_dump(include=_OPTIONS)
         try:  # their spaces are asked for, and some are reset
             if isinstance(env, ParallelEnv) and self._api != "aec":
@@ -102,14 +145,15 @@ def constructor(config: PettingZooConfig) -> tuple[Any, str]:
     Raises:
         ConfigError: there is none.
     """
-    package, colon, name = config.id.rpartition(":")
-    if not colon or not name.isidentifier():
-        raise ConfigError(
-            f"{config.id!r} is no environment of PettingZoo", "env.id", "Write pettingzoo.classic:connect_four_v3."
-        )
-    with _unchanged_variables(), warnings.catch_warnings():
+    package, name = place_of(config.id)
+    with unchanged_variables(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo recommends its registry at each import
-        found = _member(import_module(package, "env.id"), name)
+        try:
+            found = _member(import_module(package, "env.id"), name)
+        except ConfigError as error:
+            if is_of_pettingzoo(package) and isinstance(error.__cause__, ImportError):
+                raise missing_package(config.id, error.__cause__) from None
+            raise
     if not isinstance(found, ModuleType):
         if not is_constructor(name, found):
             raise ConfigError(
@@ -120,6 +164,8 @@ def constructor(config: PettingZooConfig) -> tuple[Any, str]:
         return found, config.api
     makers = {api: vars(found).get(name) for api, name in _CONSTRUCTORS.items()}
     offered = {api: maker for api, maker in makers.items() if is_constructor(_CONSTRUCTORS[api], maker)}
+    if not offered and (versions := versions_of(package, name)):
+        raise without_version(config.id, versions)
     api = config.api if config.api != "auto" else "parallel" if "parallel" in offered else "aec"
     if api not in offered:
         there = ", ".join(offered) or "neither `env` nor `parallel_env`"
@@ -156,6 +202,8 @@ def _member(package: ModuleType, name: str) -> Any:
         return import_module(full, "env.id")
     found = vars(package).get(name)
     if found is None:
+        if versions := versions_of(package.__name__, name):
+            raise without_version(f"{package.__name__}:{name}", versions)
         known = [each.name for each in _submodules(package)] + [k for k, v in vars(package).items() if callable(v)]
         near = difflib.get_close_matches(name, known, n=3)
         hint = f"Did you mean {' or '.join(f'{package.__name__}:{each}' for each in near)}?" if near else None
@@ -171,16 +219,6 @@ def _submodules(package: ModuleType) -> Iterator[Any]:
 
 
 @contextmanager
-def _unchanged_variables() -> Iterator[None]:
-    """Restore the environment variables of audio and pygame, which PettingZoo sets when it is imported."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        put_back(changed_since(before))
-
-
-@contextmanager
 def _explained(config: PettingZooConfig) -> Iterator[None]:
     """Turn exceptions of a constructor into errors of the configuration or of the environment."""
     try:
@@ -188,7 +226,7 @@ def _explained(config: PettingZooConfig) -> Iterator[None]:
     except MazeError:
         raise
     except ImportError as exc:
-        raise ConfigError(f"a package that {config.id} needs is missing: {exc}", "env.id") from exc
+        raise missing_package(config.id, exc) from None
     except TypeError as exc:
         raise ConfigError(str(exc), "env.kwargs" if "argument" in str(exc) else "env.id") from exc
     except Exception as exc:

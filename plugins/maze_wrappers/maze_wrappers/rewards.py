@@ -10,6 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import counted
+from maze_core.envs.wrappers.carry import METRICS, below_meter
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -47,6 +49,59 @@ class ScaleReward(Plugin):
 
     def _scaled(self, reward: Any) -> Any:
         return reward * self.config.factor + self.config.shift
+
+
+class ScalarizeConfig(PluginConfig):
+    """The parameters of `scalarize`."""
+
+    weights: tuple[float, ...] = ()
+    """Factor of each objective, whose sum is the reward; empty: 1 for each."""
+
+
+class Scalarize(Plugin):
+    """Weigh the numbers of a vector reward, and add them up: an environment with several objectives gets one.
+
+    It acts below all other wrappers, so that reported returns are those of the sum. The return of each objective is
+    reported as `objective_0`, `objective_1`, ….
+    """
+
+    Config = ScalarizeConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap the environment."""
+        return below_meter((yield), lambda env: Weighed(env, self.config.weights))
+
+
+class Weighed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The weighted sum of vector rewards."""
+
+    def __init__(self, env: Env, weights: tuple[float, ...]) -> None:
+        super().__init__(env)
+        self._weights, self._returns = np.asarray(weights, np.float64), np.zeros(0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        self._returns = np.zeros(0)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        numbers = np.atleast_1d(np.asarray(reward, np.float64))
+        if self._weights.size not in (0, numbers.size) or numbers.ndim != 1:
+            example = ",".join(["1"] * numbers.size)
+            raise ConfigError(
+                f"has {counted(self._weights.size, 'number')}, and the rewards have {numbers.size}",
+                "wrappers.weights",
+                f"Next: --set 'wrappers.0.weights=[{example}]'",
+            )
+        self._returns = numbers + self._returns if self._returns.size else numbers
+        if (terminated or truncated) and numbers.size > 1:
+            told = {f"objective_{i}": float(value) for i, value in enumerate(self._returns)}
+            info = {**info, METRICS: {**(info.get(METRICS) or {}), **told}}
+        value = numbers @ self._weights if self._weights.size else numbers.sum()
+        return observation, float(value), terminated, truncated, info
 
 
 class ClipRewardConfig(PluginConfig):

@@ -8,6 +8,8 @@ from typing import Any
 import gymnasium
 from pydantic import Field
 
+from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
+from maze_core.envs.several.wrapped import RepeatedActions
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -30,6 +32,10 @@ class TimeLimit(Plugin):
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment."""
         return gymnasium.wrappers.TimeLimit((yield), self.config.steps)
+
+    def wrap_agents(self, env: MultiAgentEnv) -> MultiAgentEnv:
+        """Truncate the episode of all agents after as many steps of the environment."""
+        return LimitedAgents(env, self.config.steps)
 
 
 class StepSkipConfig(PluginConfig):
@@ -54,6 +60,10 @@ class StepSkip(Plugin):
         env = yield
         check_single_actor(env, "step_skip", "an action is that of one turn", "Remove this wrapper.")
         return _Skipping(env, self.config.steps)
+
+    def wrap_agents(self, env: MultiAgentEnv) -> MultiAgentEnv:
+        """Take the actions of all agents several times."""
+        return RepeatedActions(env, self.config.steps)
 
 
 class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):

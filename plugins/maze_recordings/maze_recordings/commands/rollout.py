@@ -46,7 +46,9 @@ def rollout(
         bool | None,
         typer.Option("--look-ahead/--no-look-ahead", help="Act with a run's planner; default: if it has one."),
     ] = None,
-    env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin of --env.")] = "gymnasium",
+    env_source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Env source plugin; default: the one that has --env.")
+    ] = None,
     wrappers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Wrappers of --env; the first is innermost.")
     ] = None,
@@ -149,7 +151,7 @@ def _of_run(
 
 def _of_plugin(
     policy: str | None,
-    source: str,
+    source: str | None,
     env: str | None,
     wrappers: str | None,
     overrides: list[str],
@@ -161,7 +163,7 @@ def _of_plugin(
     from maze_core.plugins.config.assembly import env_config, policy_config
     from maze_recordings.rollouts import task_of_plugin
 
-    if policy is None or (env is None and source == "gymnasium"):
+    if policy is None or (env is None and source is None):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
     acting = policy_config(policy, mine)

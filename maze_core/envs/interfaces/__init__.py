@@ -1,0 +1,1 @@
+"""Environments with interfaces other than gymnasium's, as environments of gymnasium."""

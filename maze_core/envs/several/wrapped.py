@@ -1,0 +1,173 @@
+"""Wrappers of environments with a single agent, applied to the part of each agent where several act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from maze_core.base.errors import ConfigError
+from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_core.envs.wrappers.carry import lasting_layers, layers
+
+Env = gymnasium.Env[Any, Any]
+Wrap = Callable[[Env], Env]
+
+
+class Part(gymnasium.Env[Any, Any]):
+    """What one agent sees of an environment of several: it returns what it was given before."""
+
+    def __init__(self, env: MultiAgentEnv, agent: str) -> None:
+        self.observation_space, self.action_space = env.observation_spaces[agent], env.action_spaces[agent]
+        self.metadata = {"render_modes": []}
+        self.given: tuple[Any, float, bool, bool] = (None, 0.0, False, False)
+        """Observation, reward and flags of the next call."""
+        self.sent: Any = None
+        """The action that the environment has got."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Return the agent's first observation."""
+        super().reset(seed=seed)
+        return self.given[0], {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Return what followed from the action that was sent.
+
+        Raises:
+            ConfigError: a wrapper takes another one, or a second one.
+        """
+        if not _same(action, self.sent):
+            raise ConfigError(
+                "a wrapper changes actions or repeats them within its step, which does not go where several agents act",
+                "wrappers",
+                "Next: leave it out. Those of maze-wrappers for several agents: maze plugins list wrapper",
+            )
+        self.sent = None  # not a second time
+        return (*self.given, {})
+
+
+class WrappedParts(WrappedAgents):
+    """An environment of several agents, with a wrapper around the part of each of them.
+
+    A wrapper sees the agent's own turns as an episode of its own. Actions pass through the `action` of action wrappers.
+
+    Args:
+        env: the environment.
+        wrap: takes an agent's part, and returns it wrapped.
+        name: of the wrapper, for errors.
+
+    Raises:
+        ConfigError: the wrapper remembers earlier episodes, which runs with several agents do not save.
+    """
+
+    def __init__(self, env: MultiAgentEnv, wrap: Wrap, name: str) -> None:
+        super().__init__(env)
+        self._parts = {agent: Part(env, agent) for agent in env.agents}
+        self._wrapped = {agent: wrap(part) for agent, part in self._parts.items()}
+        if any(map(lasting_layers, self._wrapped.values())):
+            raise ConfigError(
+                f"{name} remembers earlier episodes, which a run with several agents does not save",
+                "wrappers",
+                "Next: leave it out; observations are normalised by --set model.normalize_observations=true",
+            )
+        self.observation_spaces = {agent: each.observation_space for agent, each in self._wrapped.items()}
+        self.action_spaces = {agent: each.action_space for agent, each in self._wrapped.items()}
+
+    def reset(self, seed: int) -> Round:
+        """Begin an episode."""
+        self._seed, self._begun = seed, set[str]()
+        self._actions: dict[str, Any] = {}
+        self._owed, self._raw_owed = dict[str, float](), dict[str, float]()
+        return self._told(self.env.reset(seed))
+
+    def step(self, actions: Mapping[str, Any]) -> Round:
+        """Step with the actions that the wrappers make of these."""
+        sent = {agent: _inner(self._wrapped[agent], action) for agent, action in actions.items()}
+        self._actions |= actions
+        for agent, action in sent.items():
+            self._parts[agent].sent = action
+        return self._told(self.env.step(sent))
+
+    def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Return what the agent observes here, as after a reset: the wrappers have no earlier observations."""
+        part = self._parts[agent]
+        part.given = (self.env.observed(agent, observation, info), 0.0, False, False)
+        return self._wrapped[agent].reset()[0]
+
+    def _told(self, outcome: Round) -> Round:
+        """Return a round as the agents see it: what an agent was paid while it waited comes with what it sees next."""
+        raw = outcome.rewards if outcome.raw is None else outcome.raw
+        for owed, paid in ((self._owed, outcome.rewards), (self._raw_owed, raw)):
+            for agent, reward in paid.items():
+                owed[agent] = owed.get(agent, 0.0) + reward
+        rewards, raw_rewards = dict[str, float](), dict[str, float]()
+        seen: tuple[dict[str, Any], ...] = ({}, {}, {})
+        for kind, part in enumerate((outcome.acting, outcome.terminated, outcome.truncated)):
+            for agent, observation in part.items():
+                raw_rewards[agent] = self._raw_owed.pop(agent, 0.0)
+                rewards[agent] = self._owed.pop(agent, 0.0)
+                seen[kind][agent], rewards[agent] = self._seen(agent, observation, rewards[agent], kind == 1, kind == 2)
+        acting, terminated, truncated = seen
+        return replace(
+            outcome, acting=acting, rewards=rewards, terminated=terminated, truncated=truncated, raw=raw_rewards
+        )
+
+    def _seen(
+        self, agent: str, observation: Any, reward: float, terminated: bool, truncated: bool
+    ) -> tuple[Any, float]:
+        """Return what an agent sees and is paid after its wrapper."""
+        part, wrapped = self._parts[agent], self._wrapped[agent]
+        part.given = (observation, reward, terminated, truncated)
+        if agent not in self._begun:
+            self._begun.add(agent)
+            seed = np.random.SeedSequence([self._seed, list(self._parts).index(agent)]).generate_state(1)[0]
+            return wrapped.reset(seed=int(seed))[0], reward
+        seen, paid, over, cut, _ = wrapped.step(self._actions.pop(agent))
+        if (over, cut) != (terminated, truncated):
+            raise ConfigError(
+                "a wrapper ends the part of an agent, which goes on in the environment",
+                "wrappers",
+                "Next: --wrappers time_limit, which ends the episode of all",
+            )
+        return seen, float(paid)
+
+
+class RepeatedActions(WrappedAgents):
+    """Takes the actions of all several times, until an agent ends or others act, and adds up the rewards."""
+
+    def __init__(self, env: MultiAgentEnv, steps: int) -> None:
+        super().__init__(env)
+        self._steps = steps
+
+    def step(self, actions: Mapping[str, Any]) -> Round:
+        """Step several times."""
+        rewards, raw = dict[str, float](), dict[str, float]()
+        for _ in range(self._steps):
+            outcome = self.env.step(actions)
+            for total, paid in ((rewards, outcome.rewards), (raw, outcome.raw or outcome.rewards)):
+                for agent, reward in paid.items():
+                    total[agent] = total.get(agent, 0.0) + reward
+            if outcome.acting.keys() != actions.keys():
+                break
+        return replace(outcome, rewards=rewards, raw=raw)
+
+
+def _inner(wrapped: Env, action: Any) -> Any:
+    """Return the action that the environment gets: what the action wrappers make of the agent's."""
+    for layer in layers(wrapped):
+        if isinstance(layer, gymnasium.ActionWrapper):
+            action = layer.action(action)
+    return action
+
+
+def _same(first: Any, second: Any) -> bool:
+    if first is second:
+        return True
+    if isinstance(first, Mapping):
+        return isinstance(second, Mapping) and all(_same(first[key], second.get(key)) for key in first)
+    if isinstance(first, tuple | list):
+        return isinstance(second, tuple | list) and all(map(_same, first, second))
+    return bool(np.array_equal(first, second))

@@ -1,0 +1,46 @@
+"""Judges the size of a run before it trains: parameters that come from large pictures, and rollouts above all steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from maze_core.envs.spaces import is_image
+from maze_core.models.inputs import input_spaces
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+    from torch import nn
+
+    from maze_core.plugins.config.run import RunConfig
+
+_PARAMETERS = 10_000_000
+"""Networks below this size are no matter, whatever the pictures are."""
+_PIXELS = 84 * 84 * 4
+"""What the picture of a network is usually made to: four gray frames of Atari."""
+
+
+def size_notes(
+    config: RunConfig, policy: nn.Module, observation_space: Space[Any], action_space: Space[Any], agents: int
+) -> Iterator[str]:
+    """Yield what is unusually large, with the wrappers or the setting that make it smaller."""
+    parameters = sum(each.numel() for each in policy.parameters())
+    if parameters > _PARAMETERS:
+        for key, space in input_spaces(observation_space, action_space).items():
+            if is_image(space) and math.prod(space.shape or ()) > _PIXELS:
+                yield (
+                    f"the network has {parameters:,} parameters, as observation {key!r} is of shape {space.shape}."
+                    " Smaller: --wrappers gray,resize (84 by 84 pixels; wrappers.1.height and wrappers.1.width)"
+                )
+                break
+    algorithm = config.algorithm
+    rows, copies = (getattr(algorithm, name, None) for name in ("n_rollout_steps", "num_envs"))
+    if config.steps and isinstance(rows, int) and isinstance(copies, int):
+        taken = rows * copies * max(1, agents)
+        if taken > 2 * config.steps:
+            who = f" of {agents} agents" if agents > 1 else ""
+            yield (
+                f"one rollout takes {taken:,} steps{who}, more than all {config.steps:,} that are asked for."
+                f" Smaller: --set algorithm.n_rollout_steps={max(1, rows * config.steps // taken)}"
+            )

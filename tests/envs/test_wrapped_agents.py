@@ -1,0 +1,114 @@
+"""Wrappers around the part of each of several agents."""
+
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_core.base.errors import ConfigError
+from maze_core.envs.several.agents import LimitedAgents, Round
+from maze_core.envs.several.wrapped import RepeatedActions, WrappedParts
+from maze_core.envs.several.wrapping import around_agents
+from maze_core.plugins.config.assembly import env_config
+from maze_core.plugins.discovery import load
+from tests.agents import CrowdSource, Script, in_turns
+
+pytestmark = pytest.mark.usefixtures("known_plugins")
+
+
+def around(env, *wrappers, overrides=()):
+    _, configs = env_config({"name": "gymnasium", "id": "CartPole-v1"}, wrappers, overrides)
+    for config in configs:
+        env = around_agents(env, load("wrapper", config.name)(config), 0)
+    return env
+
+
+def test_each_agent_has_a_stack_of_its_own():
+    env = around(in_turns(2), "stack", overrides=["wrappers.0.size=2"])
+    assert env.observation_spaces["agent 0"].shape == (2, 1)
+    seen = [env.reset(seed=1)]
+    for _ in range(4):
+        seen.append(env.step(dict.fromkeys(seen[-1].acting, 0)))
+    stacks = [next(iter(each.acting.values())).ravel().tolist() for each in seen[:5]]
+    assert stacks == [[0, 0], [1, 1], [0, 2], [1, 3], [2, 4]]
+
+
+def test_what_was_paid_while_an_agent_waited_is_clipped_as_one_reward():
+    zero = np.zeros(1, np.float32)
+    turns = [
+        Round({"a": zero}),
+        Round({"b": zero}, {"a": 2.0}),
+        Round({"a": zero}, {"a": 3.0, "b": -7.0}),
+        Round({}, {"a": 1.0}, {"a": zero, "b": zero}),
+    ]
+    env = around(Script(turns), "clip_reward")
+    found = [env.reset(seed=1), env.step({"a": 0}), env.step({"b": 0}), env.step({"a": 0})]
+    assert [each.rewards.get("a") for each in found] == [0.0, None, 1.0, 1.0]
+    assert [each.raw.get("a") for each in found] == [0.0, None, 5.0, 1.0]
+    assert (found[3].rewards["b"], found[3].raw["b"]) == (-1.0, -7.0)
+    assert set(found[3].terminated) == {"a", "b"}
+
+
+def test_actions_pass_through_action_wrappers():
+    env = in_turns(1)
+    env.action_spaces = {"agent 0": spaces.Box(-2, 2, (1,))}
+    outer = around(env, "rescale_actions")
+    outer.reset(seed=1)
+    outer.step({"agent 0": np.array([0.5], np.float32)})
+    assert env.asked[0]["agent 0"].tolist() == [1.0]
+
+
+def test_limits_and_repeated_actions_concern_all():
+    assert isinstance(around(in_turns(2), "time_limit"), LimitedAgents)
+    env = in_turns(1)
+    skipping = around(env, "step_skip", overrides=["wrappers.0.steps=3"])
+    skipping.reset(seed=1)
+    outcome = skipping.step({"agent 0": 1})
+    assert isinstance(skipping, RepeatedActions)
+    assert (len(env.asked), outcome.rewards, outcome.acting["agent 0"].tolist()) == (3, {"agent 0": 3.0}, [3.0])
+
+
+class Twice(gymnasium.Wrapper):
+    def step(self, action):
+        self.env.step(action)
+        return self.env.step(action)
+
+
+class Early(gymnasium.Wrapper):
+    def step(self, action):
+        return *self.env.step(action)[:2], True, False, {}
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "message"), [(Twice, "repeats them within its step"), (Early, "--wrappers time_limit")]
+)
+def test_what_does_not_go_part_by_part_is_refused(wrapper, message):
+    env = WrappedParts(in_turns(1), wrapper, "mine")
+    env.reset(seed=1)
+    with pytest.raises(ConfigError, match=message):
+        env.step({"agent 0": 1})
+
+
+def test_a_wrapper_that_remembers_is_refused():
+    with pytest.raises(ConfigError, match=r"normalize_reward remembers .*\n.*model.normalize_observations=true"):
+        around(in_turns(1), "normalize_reward")
+
+
+def test_a_function_of_supersuit_needs_pettingzoo_below(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "supersuit", SimpleNamespace(frame_stack_v1=lambda env: env))
+    with pytest.raises(ConfigError, match="wraps PettingZoo's environments"):
+        around(in_turns(1), "supersuit:frame_stack_v1")
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(quick, whole_state, assert_same):
+    wrappers = ["clip_reward", {"name": "stack", "size": 2}, {"name": "time_limit", "steps": 9}]
+    whole = quick(CrowdSource, wrappers=wrappers, overrides={"algorithm.n_epochs": 4})
+    whole.train()
+    half = quick(CrowdSource, wrappers=wrappers)
+    half.train()
+    half.close()
+    rest = quick(CrowdSource, wrappers=wrappers, overrides={"algorithm.n_epochs": 4})
+    rest.resume(half.run_dir)
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
