@@ -65,6 +65,7 @@ PROMISED = (
     "maze_devkit",
     "maze_recordings.demonstrations",
     "maze_recordings.loader",
+    "maze_recordings.recorded_steps",
     "maze_recordings.recording_files",
     "maze_recordings.space_json",
     "maze_recordings.trajectories",
