@@ -111,7 +111,7 @@ def pendulum():
     return gymnasium.make("Pendulum-v1", max_episode_steps=20)
 
 
-@pytest.mark.parametrize("algorithm", ["gail", "airl"])
+@pytest.mark.parametrize("algorithm", ["gail", pytest.param("airl", marks=pytest.mark.slow)])
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(
     quick, record, tmp_path, whole_state, assert_same, algorithm
 ):

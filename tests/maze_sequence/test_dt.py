@@ -6,6 +6,8 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
+from maze_export.export import export_policy
+from maze_view.insight import Insight, insight
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
@@ -130,6 +132,14 @@ def test_evaluations_rollouts_and_agents_tell_it_what_was_done_and_paid(quick, r
     assert np.array_equal(agent.act(paid().reset(seed=3)[0]), first)
 
 
+def test_what_takes_no_rewards_says_so(quick, record, tmp_path):
+    context = sequence(quick, record(OBSERVATION, BOX))
+    context.train(1)
+    with pytest.raises(ConfigError, match="past actions and rewards, too, which an exported file does not take"):
+        export_policy(context.run, tmp_path / "a.pt2")
+    assert insight(context.policy, context.run.algorithm._data[0]) == Insight()
+
+
 def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
     """A choice is paid at once: half of the recorded ones are wrong, and BC would be, too."""
     observation, action = spaces.Box(-1, 1, (1,), np.float32), spaces.Discrete(2)
@@ -140,8 +150,8 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
             self.taken = getattr(self, "taken", 0) + 1
             return obs, float(choice), False, self.taken % 6 == 0, {}
 
-    folder = record(observation, action, [6] * 200, reward=lambda obs, actions: actions["action"].astype(np.float32))
-    more = {"algorithm.epoch_length": 200, "algorithm.batch_size": 240, "algorithm.lr": 0.003}
+    folder = record(observation, action, [6] * 60, reward=lambda obs, actions: actions["action"].astype(np.float32))
+    more = {"algorithm.epoch_length": 40, "algorithm.batch_size": 120, "algorithm.lr": 0.01}
     for target, expected in ((6.0, 5.5), (0.0, 0.5)):
         context = sequence(
             quick, folder, lambda: Choosing(observation, action), more | {"algorithm.target_return": target}
