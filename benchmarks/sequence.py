@@ -25,8 +25,8 @@ from offline import DATA, record
 from statistics_of_runs import with_interval
 
 PAGE, ENV, EPISODES, GAIN = "sequence", "Pendulum-v1", 100, 0.2
-UPDATES = 3000
-LENGTH = ("--epochs", "3", "--epoch-length", str(UPDATES // 3), "--lr-schedule", "linear")
+UPDATES, SEEDS = 2000, 3
+LENGTH = ("--epochs", "2", "--epoch-length", str(UPDATES // 2), "--lr-schedule", "linear")
 OPTIONS = {"bc": (), "dt": (*LENGTH, "--context", "5", "--batch-size", "320")}
 HEADERS = ["environment", "algorithm", "updates", "the data", "mean return (95 % CI)", "gate", "scores by seed",
            "seconds"]  # fmt: skip
@@ -46,7 +46,7 @@ Made by `python benchmarks/sequence.py`; the figures of every run are in `sequen
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each algorithm, with seeds 1, 2, … (default 3)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"seeds of each algorithm (default {SEEDS})")
     parser.add_argument("--runs", type=Path, default=Path("runs/sequence"), help="where recordings and runs go")
     options = parser.parse_args()
     data, folder = next(each for each in DATA if each.env == ENV), options.runs / ENV
@@ -87,6 +87,11 @@ def passes(result: dict[str, Any]) -> bool:
     return ours >= cloned * (1 - GAIN)
 
 
+def verdict(result: dict[str, Any]) -> str:
+    fewest = min(len(scores(result, name)) for name in OPTIONS)
+    return ("met" if passes(result) else "missed") if fewest >= SEEDS else f"open, {fewest} of {SEEDS} seeds"
+
+
 def cells_of(result: dict[str, Any]) -> results.Cells:
     """The table: a line for each algorithm."""
     return [
@@ -96,7 +101,7 @@ def cells_of(result: dict[str, Any]) -> results.Cells:
             f"{next(iter(runs.values()))['updates']:,}",
             f"{result['data_return']:.1f}",
             with_interval(scores(result, name)),
-            "none" if name == "bc" else f"bc + {GAIN:.0%}: {'met' if passes(result) else 'missed'}",
+            "none" if name == "bc" else f"bc + {GAIN:.0%}: {verdict(result)}",
             ", ".join(f"{score:.1f}" for score in scores(result, name)),
             f"{statistics.fmean(run['seconds'] for run in runs.values()):.0f}",
         ]
