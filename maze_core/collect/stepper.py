@@ -95,6 +95,8 @@ class Stepper:
             result = env.step(choice.actions, following)
             self._obs = following
             self._begun = result.begun
+            if agent.hears:
+                agent.hear(choice.actions, result.reward)
             if result.acting is not None and result.has_filler:
                 agent.wait(np.flatnonzero(~result.valid))
             sink.add(obs, choice, result, following)

@@ -91,6 +91,8 @@ class Algorithm(ABC, Generic[P]):
     """True: the algorithm passes `batch.sequences` to the policy, so that policies with memory (`model.memory`) learn
     correctly. The core refuses other runs with such a policy before the first step."""
 
+    brings_memory: ClassVar[bool] = False
+    """True: its policy remembers by itself, whatever the model. It refuses models with a memory in `build_policy`."""
     columns: ClassVar[Mapping[str, str]] = {}
     """The metrics for which the console reserves columns, the most important first, such as
     `{"loss/policy": "policy"}`, with their titles. Other losses follow where there is room."""
@@ -340,7 +342,7 @@ def check_optimizer(algorithm: Algorithm, optimizer: Optimizer) -> None:
 
 def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
     """Raise ConfigError if the policy remembers and the algorithm would train it without its memory."""
-    if remembers(policy) and not algorithm.supports_memory:
+    if remembers(policy) and not (algorithm.supports_memory or algorithm.brings_memory):
         raise ConfigError(
             f"{algorithm.config.name} does not train policies with memory",
             "model.memory",

@@ -88,6 +88,10 @@ class JointActions(nn.Module):
             scaled = {key: leaf * acting[key].unsqueeze(-1) for key, leaf in scaled.items()}
         return joined(list(scaled.values()))
 
+    def executed(self, actions: TensorTree) -> TensorTree:
+        """Return actions in environment units as environments execute and recordings hold them: within the bounds."""
+        return {key: self.boxes[key].executed(leaf) if key in self.boxes else leaf for key, leaf in actions.items()}
+
     def chosen(self, values: Tensor, actions: TensorTree, acting: TensorTree | None = None) -> Tensor:
         """Return the values of actions, [K, B], from the values [K, B, C] of K critics."""
         if not self.choices:

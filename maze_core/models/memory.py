@@ -73,6 +73,11 @@ class Memory(nn.Module):
         return self.after(features, sequences, state)[0]
 
 
+def hears(policy: nn.Module) -> bool:
+    """Return `policy.hears`: True where what was done, and paid for it, decides too. Policies may lack it."""
+    return bool(getattr(policy, "hears", False))
+
+
 def remembers(policy: nn.Module) -> bool:
     """Return `policy.remembers`: True where the rows before a row decide too. Policies without memory may lack it."""
     return bool(getattr(policy, "remembers", False))

@@ -52,6 +52,9 @@ class Policy(nn.Module):
 
     logits_are_values = False
     """True where the logits of choices are their values: viewers would show probabilities otherwise."""
+    hears = False
+    """True where past actions and rewards decide too, not observations alone: `heard` takes them. Such a policy
+    remembers."""
 
     def __init__(
         self,
@@ -175,6 +178,16 @@ class Policy(nn.Module):
             return self._distribution(obs, features), state
         features, after = self.memory.step(features, _part(state, "policy"))
         return self._distribution(obs, features), {**state, **{f"policy/{key}": leaf for key, leaf in after.items()}}
+
+    def heard(self, state: TensorTree, actions: TensorTree, rewards: Tensor) -> TensorTree:
+        """Return what is remembered once the last row's actions were executed and paid; by default the same.
+
+        Args:
+            state: after the last `step`, leaves [B, …].
+            actions: in environment units, leaves [B, …]; environments clip Boxes to their bounds.
+            rewards: as the wrappers make them, [B].
+        """
+        return state
 
     def unroll(self, obs: TensorTree, sequences: Sequences) -> tuple[TreeDistribution, Tensor, TensorTree]:
         """Return distribution, value [B] and what is remembered after each sequence, leaves [S, …].

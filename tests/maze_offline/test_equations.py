@@ -9,7 +9,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from torch.nn import functional as F
 
-from tests.maze_offline.conftest import BOX, OBSERVATION
+from tests.recorded import BOX, OBSERVATION
 
 
 def value(critics, number, inputs):

@@ -15,7 +15,7 @@ from maze_devkit.probes import Workshop
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
-from tests.maze_offline.conftest import BOX, LENGTHS, OBSERVATION
+from tests.recorded import BOX, LENGTHS, OBSERVATION
 
 ALGORITHMS = ["cql", "iql", "td3_bc"]
 

@@ -27,6 +27,9 @@ class Agent(ABC):
     What an agent remembers of an episode belongs to a row, and ends where the next episode of the row begins.
     """
 
+    hears: bool = False
+    """True: `hear` is called after every step."""
+
     def begin(self, rows: Sequence[int]) -> None:  # noqa: B027 — most agents remember nothing
         """Forget the episodes of these rows: new ones begin with the next observation."""
 
@@ -42,6 +45,9 @@ class Agent(ABC):
     @abstractmethod
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row from observations with leaves [N, …], whose arrays are reused afterwards."""
+
+    def hear(self, actions: Tree, rewards: np.ndarray) -> None:  # noqa: B027 — most agents look at observations alone
+        """Take what came of the last choice: its actions, leaves [N, …], and the rewards as wrappers make them, [N]."""
 
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions besides the parameters: memory and random states."""

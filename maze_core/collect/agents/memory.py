@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from maze_core.base.tree import copy_tree, map_tree, to_arrays, to_device
+from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,14 @@ class RowMemory:
         self.before = state
         distribution, self._state = self._policy.step(obs, state)
         return distribution
+
+    def hear(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Let a policy that hears take what came of the last step: actions, leaves [N, …], and rewards, [N]."""
+        state = self.current(len(rewards))
+        device = next(iter(state.values())).device
+        with torch.inference_mode():
+            received = torch.from_numpy(rewards).to(device)
+            self._state = self._policy.heard(state, to_tensors(actions, device), received)
 
     def wait(self, rows: Sequence[int] | np.ndarray) -> None:
         """Forget the last step of these rows, which did not act."""

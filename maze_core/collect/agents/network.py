@@ -15,7 +15,7 @@ from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, TorchForward, fastest_forward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.noise_plan import NoisePlan
-from maze_core.models.memory import remembers
+from maze_core.models.memory import hears, remembers
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
@@ -109,6 +109,7 @@ class NetworkAgent(Agent):
         self._noise, self._fast_rows = noise, fast_rows
         self.memory = RowMemory(policy) if remembers(policy) else None
         """What the policy remembers of the rows; None: it remembers nothing."""
+        self.hears = hears(policy)
         self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
         """The noise of the next steps; the most likely actions need none."""
         self.refresh()
@@ -138,6 +139,11 @@ class NetworkAgent(Agent):
         """Forget the last observation of these rows."""
         if self.memory is not None:
             self.memory.wait(rows)
+
+    def hear(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Let a policy with memory take what came of the last choice."""
+        if self.memory is not None:
+            self.memory.hear(actions, rewards)
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""

@@ -154,7 +154,7 @@ class PlanningAgent(Agent):
         *,
         learns: bool = False,
     ) -> None:
-        self.network, self.planner = network, planner
+        self.network, self.planner, self.hears = network, planner, network.hears
         self._simulators, self._seeds = simulators, seeds
         self._episodes = [simulators.episode(number) for number in range(copies)]
         self._lanes = self._episodes[0].rows
@@ -203,6 +203,10 @@ class PlanningAgent(Agent):
         put_rows(actions, rows, self._plans(decisions, take_rows(actions, rows)))
         self.took(actions)
         return Choice(self._samples(obs, actions) if self._converts else actions, actions)
+
+    def hear(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Let the network take what came of the last choice."""
+        self.network.hear(actions, rewards)
 
     def see(self, obs: Tree) -> None:
         """Follow the environments to the observations that they show now, leaves [N, …].
@@ -291,7 +295,7 @@ class _Beside(Agent):
     """Acts in environments whose episodes a planning agent follows."""
 
     def __init__(self, agent: Agent, planning: PlanningAgent) -> None:
-        self._agent, self._planning = agent, planning
+        self._agent, self._planning, self.hears = agent, planning, agent.hears
 
     def begin(self, rows: Sequence[int]) -> None:
         """Forget the episodes of these rows."""
@@ -303,6 +307,10 @@ class _Beside(Agent):
         choice = self._agent.act(obs)
         self._planning.took(copy_tree(choice.actions))
         return choice
+
+    def hear(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Take what came of the last choice."""
+        self._agent.hear(actions, rewards)
 
 
 class PlannedActions:

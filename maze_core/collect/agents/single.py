@@ -77,24 +77,38 @@ class SingleAgent:
         self._agent = NetworkAgent(
             policy, None if deterministic else SharedNoise(1, generator or torch.default_generator)
         )
+        self._taken: Tree = {}
+        """The last action of the episode."""
 
     def reset(self) -> None:
         """Forget the last episode. Call it where an episode begins."""
+        self._taken = {}
         self._agent.begin([0])
         if self._planning is not None:
             self._planning.begin()
 
-    def act(self, observation: Any) -> Any:
+    def act(self, observation: Any, reward: float | None = None) -> Any:
         """Return the action for the next observation of the episode, both in the environment's own spaces.
 
+        `reward`: what the last action was paid; only policies that hear ask for it, from the second step on.
+
         Raises:
-            ConfigError: the observation is refused; the agent forgets nothing and does not remember this one.
+            ConfigError: the observation is refused; the agent forgets nothing and does not remember this one. Or the
+                policy needs the reward.
         """
+        if self._agent.hears and self._taken and reward is None:
+            raise ConfigError(
+                "this policy decides by what its last action was paid, too",
+                hint="Next: agent.act(observation, reward), and agent.reset() where an episode begins",
+            )
         masks = self._masks
         tree = self._unchecked(observation) if masks is None else self._checked(observation, masks)
+        if self._agent.hears and self._taken:
+            self._agent.hear(self._taken, np.array([reward], np.float32))
         actions = self._agent.act(tree).actions
         if self._planning is not None:
             actions = self._planning.choose(observation, actions)
+        self._taken = actions
         return self._actions.rows(actions)[0]
 
     def _unchecked(self, observation: Any) -> Tree:

@@ -27,7 +27,7 @@ class WorkerAgent(Agent):
     """
 
     def __init__(self, agent: Agent, share: Share) -> None:
-        self.agent, self._total = agent, share.total
+        self.agent, self._total, self.hears = agent, share.total, agent.hears
         self._first, self._own = share.first, slice(share.first, share.first + share.count)
         self._obs: Tree = {}
         """The last observations of all rows."""
@@ -55,6 +55,16 @@ class WorkerAgent(Agent):
         its = take_rows(samples, own)
         # The same arrays stay the same.
         return Choice(its, {k: its[k] if leaf is samples.get(k) else leaf[own] for k, leaf in actions.items()})
+
+    def hear(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Take what came of the last choice, for the rows of the share."""
+        self.agent.hear(map_tree(self._spread, actions), self._spread(rewards))
+
+    def _spread(self, leaf: np.ndarray) -> np.ndarray:
+        """Return rows of the share at their places among all; the others are zeros."""
+        whole = np.zeros((self._total, *leaf.shape[1:]), leaf.dtype)
+        whole[self._own] = leaf
+        return whole
 
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions, of all rows."""

@@ -24,9 +24,13 @@ class BoxScale(nn.Module):
 
     centre: Tensor
     radius: Tensor
+    lowest: Tensor
+    highest: Tensor
 
     def __init__(self, space: Box) -> None:
         super().__init__()
+        for name, bound in zip(("lowest", "highest"), float_bounds(space), strict=True):
+            self.register_buffer(name, torch.as_tensor(bound, dtype=torch.float32), persistent=False)
         low, high = (bound.reshape(-1) for bound in float_bounds(space))
         finite = np.isfinite(low) & np.isfinite(high)
         self.bounded = bool(finite.all())
@@ -44,6 +48,10 @@ class BoxScale(nn.Module):
         """[…, d] canonical → […, *shape] in the units of the space."""
         action = canonical if self._identity else torch.addcmul(self.centre, self.radius, canonical)
         return action if len(self.shape) == 1 else action.reshape(*action.shape[:-1], *self.shape)
+
+    def executed(self, action: Tensor) -> Tensor:
+        """Return actions in the units of the space as environments execute them: within the bounds."""
+        return action.clamp(self.lowest, self.highest)
 
     def to_canonical(self, action: Tensor) -> Tensor:
         """[…, *shape] in the units of the space → […, d] canonical."""

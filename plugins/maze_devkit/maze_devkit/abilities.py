@@ -16,6 +16,7 @@ from gymnasium import spaces
 from maze_core.base.errors import ConfigError
 from maze_core.data.tensors import to_tensors
 from maze_core.learn.learner_check import declares_learners
+from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
 from maze_core.learn.several_learners import is_installed
 from maze_core.models.several.actor_policy import probe
 from maze_core.run import api
@@ -170,7 +171,9 @@ def _with_leaves(subject: Subject, scale: float, name: str) -> tuple[bool, Mappi
         api.carry_out(run)
         # A network like the policy is its target, which decides, as the policy does.
         others = [module for module in run.algorithm.modules().values() if type(module) is not type(run.policy)]
-        return bool(others) or bool(getattr(run.policy, "has_critic", False)), runs.learned(run)
+        # What the normaliser has seen decides nothing by itself.
+        found = {name: leaf for name, leaf in runs.learned(run).items() if not name.startswith("policy.normalizer.")}
+        return bool(others) or bool(getattr(run.policy, "has_critic", False)), found
 
 
 def _insist_on_blindness(run: Run) -> None:
@@ -182,7 +185,7 @@ def _insist_on_blindness(run: Run) -> None:
     for number in (0.0, 100.0):
         obs = {**seen, "critic/number": torch.full((rows, 1), number, device=run.device)}
         with torch.no_grad():
-            distribution = policy.distribution(obs)
+            distribution = distribution_of(policy, obs, separate_rows(policy, rows))
             modes.append(torch.cat([distribution.entropy(), distribution.log_prob(distribution.mode())]))
     if not torch.equal(*modes):
         raise Failed("the policy's decision depends on leaves below `critic/`")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import flatten_space, space_specs, start_of
-from maze_core.models.memory import remembers
+from maze_core.models.memory import hears, remembers
 from maze_core.models.policy import Policy
 from maze_core.models.several.actor_policy import batchable
 from maze_export.interface import Interface, Leaf
@@ -87,6 +87,12 @@ def _state(policy: Policy) -> tuple[Leaf, ...]:
     """Return the inputs of what a policy remembers."""
     if not remembers(policy):
         return ()
+    if hears(policy):
+        raise ConfigError(
+            "this policy decides by past actions and rewards, too, which an exported file does not take",
+            "model",
+            "Next: act with it in Python: agent = RunContext(…).load(RUN).agent()",
+        )
     remembered = policy.initial_state(1)
     if any(bool(leaf.any()) for leaf in remembered.values()):
         raise ConfigError("the memory of this policy does not begin with zeros, so it cannot be exported", "model")

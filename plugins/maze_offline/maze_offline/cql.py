@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from gymnasium.spaces import Box, Dict
+from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
 from maze_core.base.seeding import Purpose, torch_generator
@@ -22,7 +23,6 @@ from maze_core.models.joint_actions import JointActions, bounded_sample, check_r
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import CQLConfig
 from maze_offline.losses import log_integral, squared_errors
-from maze_offline.recorded import RecordedSteps, check_without_steps
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
@@ -79,7 +79,7 @@ class CQL(Algorithm):
         self._run = run
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_reparametrised(policy, self.actions, config.name)
-        self._steps = self.keep("steps", RecordedSteps(run, config))
+        self._steps = self.keep("steps", RecordedSteps(run, config.dataset, config.n_workers))
         self.critics = critics_of(run, self.actions, config)
         self.target = Target(self.critics)
         self._entropy = Coefficient(config.entropy_coef).to(run.device)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
@@ -23,7 +24,6 @@ from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import IQLConfig
 from maze_offline.losses import advantage_weights, expectile_loss, squared_errors
-from maze_offline.recorded import RecordedSteps, check_without_steps
 
 if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
@@ -58,7 +58,7 @@ class IQL(Algorithm):
         """Load the data; build both kinds of critics and the target."""
         config = self.config
         self._run = run
-        self._steps = self.keep("steps", RecordedSteps(run, config))
+        self._steps = self.keep("steps", RecordedSteps(run, config.dataset, config.n_workers))
         self._reward_scale = _reward_scale(self._steps.returns) if config.normalize_returns else 1.0
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
         layers = config.critic_hidden, config.critic_activation

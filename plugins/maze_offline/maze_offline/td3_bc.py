@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from gymnasium.spaces import Box, Dict
+from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
 from maze_core.base.seeding import Purpose, torch_generator
@@ -24,7 +25,6 @@ from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import TD3BCConfig
 from maze_offline.losses import squared_errors, value_weight
-from maze_offline.recorded import RecordedSteps, check_without_steps
 
 if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
@@ -67,7 +67,7 @@ class TD3BC(Algorithm):
         self._run = run
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(policy, self.actions, config.name)
-        self._steps = self.keep("steps", RecordedSteps(run, config))
+        self._steps = self.keep("steps", RecordedSteps(run, config.dataset, config.n_workers))
         self.critics = critics_of(run, self.actions, config)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
         self.noise = self.keep("noise", noise)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from maze_core.data.sequences import Sequences
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
-from maze_core.models.memory import remembers
+from maze_core.models.memory import hears, remembers
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -43,6 +43,8 @@ class Insight:
 @torch.inference_mode()
 def insight(policy: Policy, trajectory: Trajectory) -> Insight:
     """Return what a policy thinks at each step; an episode's rows are one sequence for a policy that remembers."""
+    if hears(policy):  # what it thinks depends on what was done and paid, in the units of its run
+        return Insight()
     length = len(trajectory)
     device = next(policy.parameters()).device
     obs = {key: torch.from_numpy(np.array(leaf[:length])).to(device) for key, leaf in trajectory.obs.items()}

@@ -1,4 +1,4 @@
-"""Recorded steps in a replay buffer: what offline algorithms learn from."""
+"""Recorded steps in a replay buffer: what algorithms that learn from recordings draw."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from maze_recordings.demonstrations import as_trained
-from maze_recordings.loader import load_trajectories
-from maze_recordings.recording_files import TrajectoryError
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
@@ -20,16 +17,18 @@ from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import space_specs
 from maze_core.models.joint_actions import JointActions
+from maze_recordings.demonstrations import as_trained
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
 
 if TYPE_CHECKING:
     from gymnasium import Space
-    from maze_recordings.trajectories import Trajectories
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.batch import Batch
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.run import Run
-    from maze_offline.config import OfflineConfig
+    from maze_recordings.trajectories import Trajectories
 
 _CHUNK = 1024
 
@@ -44,52 +43,42 @@ def check_without_steps(config: RunConfig) -> None:
         )
 
 
-class RecordedSteps:
-    """The steps of a data set, drawn with replacement. They are copied into memory.
-
-    The statistics of the policy's normaliser are computed from them.
+def load_recorded(run: Run, dataset: str, workers: int = 1, *, rewards: bool = True) -> Trajectories:
+    """Return the episodes that a run learns from; the statistics of its policy's normaliser are computed from them.
 
     Args:
-        run: provides policy, spaces, device and seed.
-        config: names the data set.
+        run: provides policy, spaces and device.
+        dataset: the folder that `algorithm.dataset` names.
+        workers: number of reading threads.
+        rewards: whether they are learnt from. False: they need not be in the units of the run.
 
     Raises:
         TrajectoryError: the data is missing, damaged, of other spaces, or has an action that its mask forbids.
-        ConfigError: it does not fit into memory; or the run normalises rewards, and those were not recorded.
+        ConfigError: the run normalises rewards, and those were not recorded.
     """
+    with progress_bar(f"loading {dataset}", shown="console" in run.config.callbacks) as report:
+        data = load_trajectories(Path(dataset), workers, report)
+    data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {dataset}")
+    _check_masks(data, JointActions(run.observation_space, run.action_space), dataset)
+    if rewards and run.config.wrappers:
+        data = as_trained(data, run.spare_env(), run.config.wrappers, "algorithm.dataset")
+    if run.policy.normalizer is not None and run.init_from is None:
+        for chosen in _chunks(data.steps):
+            obs = _tensors(data.obs, data.observation_rows(chosen))
+            run.policy.normalizer.update(to_device(obs, run.device))
+    return data
 
-    def __init__(self, run: Run, config: OfflineConfig) -> None:
-        self._run, self._dataset = run, config.dataset
-        with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
-            data = load_trajectories(Path(config.dataset), config.n_workers, report)
-        data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {config.dataset}")
-        _check_masks(data, JointActions(run.observation_space, run.action_space), config.dataset)
-        if run.config.wrappers:
-            data = as_trained(data, run.spare_env(), run.config.wrappers, "algorithm.dataset")
-        rows = data.steps + len(data)
-        stacks = _frame_stacks(data, run.observation_space)
-        self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset", stacks=stacks)
-        for episode in data:
-            self._buffer.add_episode(episode)
-        self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
-        """The sum of each episode's rewards, as the run's wrappers make them of the recorded ones, [E]."""
-        self._fingerprint = _fingerprint(data)
-        self._order = generator(run.seed, Purpose.REPLAY)
-        if run.policy.normalizer is not None and run.init_from is None:
-            for chosen in _chunks(data.steps):
-                obs = _tensors(data.obs, data.observation_rows(chosen))
-                run.policy.normalizer.update(to_device(obs, run.device))
 
-    def __len__(self) -> int:
-        return self._buffer.steps
+class RecordedOrder:
+    """The random generator with which a data set is drawn. Its state knows the data: other data is refused."""
 
-    def sample(self, batch_size: int, gamma: float) -> Batch:
-        """Return a batch as `ReplayBuffer.sample` does, on the run's device."""
-        return self._buffer.sample(self._order, batch_size, gamma, device=self._run.device)
+    def __init__(self, run: Run, data: Trajectories) -> None:
+        self._run, self._fingerprint = run, _fingerprint(data)
+        self.rng = generator(run.seed, Purpose.REPLAY)
 
     def state(self) -> dict[str, Any]:
         """Return the state of the draw, and what the data was."""
-        return {"order": self._order.bit_generator.state, "data_set": self._fingerprint}
+        return {"order": self.rng.bit_generator.state, "data_set": self._fingerprint}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`.
@@ -98,13 +87,50 @@ class RecordedSteps:
             ConfigError: the data set is not the one with which the run began.
         """
         if state["data_set"] != self._fingerprint:
-            name = self._run.config.algorithm.name
+            algorithm: Any = self._run.config.algorithm
             raise ConfigError(
-                f"{self._dataset} no longer contains the episodes that this run started with",
+                f"{algorithm.dataset} no longer contains the episodes that this run started with",
                 "algorithm.dataset",
-                f"To learn from other data, start a new run: maze train {name} --init-from RUN",
+                f"To learn from other data, start a new run: maze train {algorithm.name} --init-from RUN",
             )
-        self._order.bit_generator.state = state["order"]
+        self.rng.bit_generator.state = state["order"]
+
+
+class RecordedSteps:
+    """The steps of a data set, drawn with replacement. They are copied into memory.
+
+    Arguments as for `load_recorded`.
+
+    Raises:
+        TrajectoryError: as for `load_recorded`.
+        ConfigError: likewise; or the data does not fit into memory.
+    """
+
+    def __init__(self, run: Run, dataset: str, workers: int = 1, *, rewards: bool = True) -> None:
+        data = load_recorded(run, dataset, workers, rewards=rewards)
+        rows = data.steps + len(data)
+        stacks = _frame_stacks(data, run.observation_space)
+        self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset", stacks=stacks)
+        for episode in data:
+            self._buffer.add_episode(episode)
+        self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
+        """The sum of each episode's rewards, as the run's wrappers make them of the recorded ones, [E]."""
+        self._device, self._order = run.device, RecordedOrder(run, data)
+
+    def __len__(self) -> int:
+        return self._buffer.steps
+
+    def sample(self, batch_size: int, gamma: float) -> Batch:
+        """Return a batch as `ReplayBuffer.sample` does, on the run's device."""
+        return self._buffer.sample(self._order.rng, batch_size, gamma, device=self._device)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the draw, and what the data was."""
+        return self._order.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; errors as for `RecordedOrder`."""
+        self._order.load_state(state)
 
 
 def _frame_stacks(data: Trajectories, space: Space[Any]) -> dict[str, FrameStack]:

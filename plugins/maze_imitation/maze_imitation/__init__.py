@@ -1,0 +1,1 @@
+"""Adversarial imitation for Maze: GAIL and AIRL."""

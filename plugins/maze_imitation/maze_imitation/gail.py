@@ -1,0 +1,167 @@
+"""Generative adversarial imitation learning (Ho and Ermon, arXiv 1606.03476), with PPO's updates of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from maze_recordings.recorded_steps import RecordedSteps
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
+
+from maze_core.base.seeding import Purpose, generator
+from maze_core.base.tree import flat_rows, map_tree, put_rows
+from maze_core.collect.rollouts.collector import RolloutCollector
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.reward_scale import RewardScale
+from maze_core.data.tensors import to_tensors
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.on_policy.advantages import advantage_rows, normalized
+from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
+from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
+from maze_core.learn.schedules import scheduled
+from maze_core.learn.side_learner import SideLearner
+from maze_core.plugins.hookspecs import hookimpl
+from maze_imitation.config import GAILConfig
+from maze_imitation.discriminator import Discriminator
+
+if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.config.run import AlgorithmConfig
+    from maze_core.run.run import Run
+
+_ORDER = 1718050156
+# Separates the discriminator's order of rows from the random numbers of other plugins.
+
+
+class GAIL(Algorithm):
+    """Generative adversarial imitation of recorded trajectories, on-policy, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = GAILConfig
+    config: GAILConfig
+    needs_critic = True
+    supports_memory = True
+    supports_learners = True
+    shaped: ClassVar[bool] = False
+    """True: the discriminator is that of AIRL."""
+    columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/entropy": "entropy", "loss/kl": "kl"}
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
+
+    def setup(self, run: Run) -> None:
+        """Load the recordings; build the collector."""
+        config = self.config
+        self._run = run
+        self._experts = self.keep("experts", RecordedSteps(run, config.dataset, config.n_workers, rewards=False))
+        scale = RewardScale.of(config)
+        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
+        self._collector = self.keep("collector", collector)
+        self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
+
+    @hookimpl
+    def build_modules(self, run: Run) -> dict[str, SideLearner]:
+        """Return the discriminator, which learns for itself after each update of the policy."""
+        config = self.config
+        self._judged: Batch | None = None
+        self.discriminator = Discriminator(run.policy, config, shaped=self.shaped)
+        learner = SideLearner(self.discriminator, self._error, self._minibatches, lr=config.discriminator_lr)
+        self._mixing = learner.keep("order", generator(run.seed, Purpose.PLUGIN, _ORDER))
+        return {"discriminator": learner}
+
+    @hookimpl
+    def change_rollout(self, run: Run, rollout: Rollout) -> None:
+        """Replace the rewards by those of the discriminator; keep the steps, and as many of the expert, for it."""
+        rows = int(rollout.valid.sum())
+        if not rows:  # a rollout may contain filler rows only
+            self._judged = None
+            return
+        experts, steps = self._experts.sample(rows, self.config.gamma), self._steps_of(rollout)
+        judged = Batch(
+            _joined(experts.obs, steps.obs),
+            _joined(experts.actions, steps.actions),
+            _joined({"discount": experts.extra["discount"]}, steps.extra),
+            _joined(experts.next_obs, steps.next_obs),
+        )
+        judged.extra["expert"] = (torch.arange(2 * rows, device=run.device) < rows).float()
+        with torch.no_grad():
+            if self.shaped:
+                distribution = run.policy.distribution(judged.obs)
+                judged.extra["log_prob"] = distribution.log_prob(distribution.from_env_action(judged.actions))
+            logits = self.discriminator(run.policy, judged)
+            rollout.rewards[rollout.valid] = self.reward(logits[rows:]).numpy(force=True)
+        self._judged = judged
+
+    def _steps_of(self, rollout: Rollout) -> Batch:
+        """Return the valid steps of a rollout, with the actions that were executed, as a replay buffer does."""
+        policy, valid, device = self._run.policy, rollout.valid.reshape(-1), self._run.device
+        following = map_tree(lambda leaf: np.array(leaf[1:]), rollout.obs)
+        for t, lanes, final in rollout.truncations:
+            put_rows(following, (t, lanes), final)
+        discount = np.where(rollout.terminated, 0.0, self.config.gamma).astype(np.float32)
+        obs, actions, next_obs, extra = (
+            to_tensors(map_tree(lambda leaf: leaf[valid], flat_rows(tree)), device)
+            for tree in (
+                map_tree(lambda leaf: leaf[:-1], rollout.obs), rollout.actions, following, {"discount": discount}
+            )
+        )  # fmt: skip
+        with torch.no_grad():
+            distribution = distribution_of(policy, obs, separate_rows(policy, int(valid.sum())))
+        return Batch(obs, self.discriminator.actions.executed(distribution.env_action(actions)), extra, next_obs)
+
+    @property
+    def sequence_length(self) -> int | None:
+        """Return the most rows of a sequence, for a policy with memory; None: up to the whole rollout."""
+        return self.config.sequence_length
+
+    def reward(self, logits: Tensor) -> Tensor:
+        """Return the rewards of steps for the discriminator's logits, [B]."""
+        kind = self.config.reward
+        if kind == "difference":
+            return logits
+        return -logsigmoid(-logits) if kind == "positive" else logsigmoid(logits)
+
+    def _minibatches(self) -> Iterator[Batch]:
+        if self._judged is not None:
+            for _ in range(self.config.n_discriminator_epochs):
+                yield from self._judged.minibatches(2 * self.config.discriminator_batch_size, self._mixing)
+
+    def _error(self, batch: Batch) -> Loss:
+        logits, expert = self.discriminator(self._run.policy, batch), batch.extra["expert"]
+        right = ((logits > 0) == (expert > 0)).float().mean()
+        error = binary_cross_entropy_with_logits(logits, expert)
+        return Loss(error, {"error": error.detach(), "accuracy": right})
+
+    def batches(self) -> Iterator[Batch]:
+        """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
+        config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        rollout = self._collector.collect()
+        rows, metrics = advantage_rows(
+            run.policy, rollout, config.gamma, config.gae_lambda, run.device, self.sequence_length, log_probs=True
+        )
+        run.record(metrics)
+        for _ in range(config.n_optimization_epochs if len(rows) else 0):
+            for batch in rows.minibatches(config.batch_size, self._order):
+                if config.normalize_advantages:
+                    batch.extra["advantage"] = normalized(batch.extra["advantage"])
+                yield batch
+        self._collector.update_normalizer()
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Return PPO's clipped surrogate, the squared error of the critic and the entropy bonus."""
+        config, data = self.config, batch.extra
+        distribution, value = policy(batch.obs, *([] if batch.sequences is None else [batch.sequences]))
+        log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
+        gain = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range).mean()
+        error, entropy = (value - data["target"]).square().mean(), distribution.entropy().mean()
+        metrics = {"policy": gain, "value": error, "entropy": entropy, "kl": row_divergence(log_ratio).mean()}
+        total = gain + config.value_loss_coef * error - config.entropy_coef * entropy
+        return Loss(total, map_tree(Tensor.detach, metrics))
+
+
+def _joined(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return trees of the same keys, the rows of the first before those of the second."""
+    return {key: torch.cat((leaf, second[key])) for key, leaf in first.items()}

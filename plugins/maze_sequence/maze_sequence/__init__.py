@@ -1,0 +1,1 @@
+"""Sequence models that act: the Decision Transformer for Maze."""

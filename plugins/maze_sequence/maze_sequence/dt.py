@@ -1,0 +1,102 @@
+"""The Decision Transformer (Chen et al., arXiv 2106.01345): reinforcement learning as the modelling of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import torch
+from maze_recordings.recorded_steps import RecordedOrder, check_without_steps, load_recorded
+
+from maze_core.base.tree import take_rows
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.sequences import Sequences
+from maze_core.data.tensors import to_tensors
+from maze_core.learn.algorithm import Algorithm, learning_parameters
+from maze_core.learn.on_policy.recurrent import distribution_of
+from maze_core.learn.schedules import scheduled
+from maze_core.plugins.hookspecs import hookimpl
+from maze_sequence.config import DTConfig
+from maze_sequence.policy import SequencePolicy
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import RunConfig
+    from maze_core.run.run import Run
+
+
+class DecisionTransformer(Algorithm):
+    """Decision Transformer, offline, for every action space: acts for the return that it is asked for."""
+
+    Config = DTConfig
+    config: DTConfig
+    needs_critic = False
+    brings_memory = True
+    columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "loss/entropy": "entropy"}
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"normalize_observations": True},
+        "callbacks": {"early_stopping": {"patience": 0}},
+    }
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse runs counted in environment steps."""
+        check_without_steps(config)
+
+    @hookimpl(wrapper=True)
+    def build_policy(
+        self, observation_space: Space[Any], action_space: Space[Any], config: PluginConfig
+    ) -> Generator[None, Policy, SequencePolicy]:
+        """Put the transformer between the encoder of the model's policy and new heads."""
+        return SequencePolicy((yield), self.config, getattr(config, "head_options", None))
+
+    def setup(self, run: Run) -> None:
+        """Load the data; tell the policy which return to ask for."""
+        self._run, self._policy = run, cast("SequencePolicy", run.policy)
+        self._data = data = load_recorded(run, self.config.dataset, self.config.n_workers)
+        self._order = self.keep("order", RecordedOrder(run, data))
+        returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
+        # From each step on: the episode's sum, less what was paid before the step.
+        paid = np.cumsum(data.rewards, dtype=np.float64) - data.rewards
+        lengths = np.diff(data.starts)
+        before = np.repeat(paid[data.starts[:-1]], lengths)
+        self._returns = (np.repeat(returns, lengths) - (paid - before)).astype(np.float32)
+        target = self.config.target_return
+        self._policy.context.target.fill_(float(returns.max()) if target is None else target)
+        self._policy.context.scale.fill_(max(float(np.abs(self._returns).max()), 1e-6))
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield stretches of episodes that end at steps drawn with replacement."""
+        run, config = self._run, self.config
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        ends = self._order.rng.integers(self._data.steps, size=max(1, config.batch_size // config.context))
+        yield self._stretches(ends)
+
+    def _stretches(self, ends: np.ndarray) -> Batch:
+        """Return the rows of the last steps up to each of some [S], at most `context`, stretch by stretch."""
+        data, device = self._data, self._run.device
+        begin = data.starts[np.searchsorted(data.starts, ends, side="right") - 1]
+        lengths = np.minimum(ends - begin + 1, self.config.context)
+        within = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
+        rows = np.repeat(ends - lengths + 1, lengths) + within
+        obs = to_tensors(take_rows(data.obs, data.observation_rows(rows)), device)
+        actions = to_tensors(take_rows(data.actions, rows), device)
+        known = to_tensors({"returns": self._returns[rows], "times": ends - lengths + 1 - begin}, device)
+        sequences = Sequences(lengths, {})
+        sequences.state = self._policy.recorded(actions, known["returns"], known["times"], sequences)
+        return Batch(obs, actions, {"return_to_go": known["returns"]}, sequences=sequences)
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Return the negative log-likelihood of the recorded actions."""
+        distribution = distribution_of(policy, batch.obs, batch.sequences)
+        nll = -distribution.log_prob(distribution.from_env_action(batch.actions)).mean()
+        return Loss(nll, {"nll": nll.detach(), "entropy": distribution.entropy().detach().mean()})
+
+    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+        """Return AdamW."""
+        config = self.config
+        return torch.optim.AdamW(learning_parameters(policy), config.lr, weight_decay=config.weight_decay, fused=True)

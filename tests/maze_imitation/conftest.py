@@ -1,0 +1,3 @@
+"""Recordings to imitate."""
+
+from tests.recorded import record as record

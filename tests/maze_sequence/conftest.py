@@ -1,0 +1,3 @@
+"""Recordings to learn from."""
+
+from tests.recorded import record as record
