@@ -38,6 +38,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     },
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-set-models": {"model": "set_template"},
+    "maze-safety": {"algorithm": "ppo_lagrangian"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-tensorboard": {"callback": "tensorboard"},
     "maze-td3": {"algorithm": "td3 ddpg"},
