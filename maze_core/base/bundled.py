@@ -17,6 +17,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-dqn": {"algorithm": "dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
+    "maze-evolution": {"algorithm": "cma_es", "searcher": "pbt"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "appo impala"},

@@ -18,7 +18,7 @@ LIMIT, SEEDS = 1.25, (1, 2, 3)
 EPISODES = 400
 LEARNING = {
     "algorithm.n_rollout_steps": 64, "algorithm.num_envs": 8, "algorithm.epoch_length": 20, "algorithm.n_epochs": 0,
-    "algorithm.n_optimization_epochs": 4, "algorithm.batch_size": 128, "algorithm.lr_schedule": "constant",
+    "algorithm.n_optimization_epochs": 4, "algorithm.batch_size": 128, "evaluation.deterministic": False,
     "algorithm.entropy_coef": 0.01, "algorithm.normalize_advantages": False, "evaluation.n_episodes": EPISODES,
     "callbacks.early_stopping.patience": 0,
 }  # fmt: skip
@@ -126,17 +126,13 @@ def test_bad_parameters_are_refused(quick):
 def test_costs_stay_below_the_limit_that_ppo_exceeds(quick):
     """The best policy within the limit earns 5 at a cost of 1.25; PPO earns 10 at a cost of 5."""
 
-    def final(algorithm, seed, **more):
+    def final(algorithm, seed, steps, **more):
         overrides = {**LEARNING, **{f"algorithm.{name}": value for name, value in more.items()}}
-        context = quick(Hazards, algorithm, overrides, seed=seed, steps=60_000)
-        context.train()
-        evaluated = context.evaluate()
-        return evaluated["eval/return_mean"], evaluated["eval/cost_return_mean"]
+        context = quick(Hazards, algorithm, overrides, seed=seed, steps=steps)
+        return context.train() and context.evaluate()
 
-    limited = [final("ppo_lagrangian", seed, cost_limit=LIMIT, multiplier_init=1.0) for seed in SEEDS]
-    # The hazards that are taken spread a cost by 0.46: three errors of the mean are 0.07.
-    assert all(cost <= LIMIT + 0.07 for _, cost in limited), limited
-    assert all(earned >= 4.25 for earned, _ in limited), limited
-    free = final("ppo", 1)
-    assert free[0] > 9.9
-    assert free[1] > 4.5
+    limited = [final("ppo_lagrangian", seed, 200_000, cost_limit=LIMIT, multiplier_init=1.0) for seed in SEEDS]
+    # The hazards that are taken spread the cost of an episode by 0.46: three errors of the mean are 0.07.
+    assert all(each["eval/cost_return_mean"] <= LIMIT + 0.07 for each in limited), limited
+    assert all(each["eval/return_mean"] >= 4.4 for each in limited), limited
+    assert final("ppo", 1, 60_000)["eval/return_mean"] > 9.9  # all hazards are taken: 5

@@ -260,12 +260,13 @@ class Sweep:
         """Ask for a point; return False if the searcher waits, or was given up."""
         try:
             point = self._guarded.ask(number)
+            parent = None if isinstance(point, Wait) else self._guarded.parent(number)
         except GivenUp:
             self._refuse_to_wait(f"it was choosing the point of trial {number}")
             return False
         if isinstance(point, Wait):
             return False
-        trial = new_trial(self.folder, number, point, self.plan)
+        trial = new_trial(self.folder, number, point, self.plan, parent)
         self.trials.append(trial)
         write_trials(self.folder, self.trials)
         self._configure(trial)
@@ -283,7 +284,7 @@ class Sweep:
     def _start(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
         if trial.config is None:
             raise RuntimeError(f"trial {trial.number} has no configuration")
-        run.state = "running"
+        run.state, source = "running", trial.source(run)
         pool.start(
             SweepJob(
                 name=run.name,
@@ -291,7 +292,7 @@ class Sweep:
                 log=str(run.log),
                 config=_with_seed(trial.config, run.seed),
                 preset=trial.preset or None,
-                init_from=self.plan.init_from,
+                init_from=self.plan.init_from if source is None else str(source),
                 search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
             )
         )
