@@ -103,6 +103,7 @@ ROWS = (
     Row("ppo", "CartPole-v1", 100_000, gate=475),
     Row("a2c", "CartPole-v1", 500_000, gate=475),
     Row("es", "CartPole-v1", 500_000, gate=475),
+    Row("cma_es", "CartPole-v1", 100_000, gate=475),
     Row("impala", "CartPole-v1", 500_000, gate=475),
     Row("appo", "CartPole-v1", 500_000, gate=475),
     Row("ppo", "Acrobot-v1", 500_000, gate=-95),
