@@ -110,6 +110,13 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick,
     assert {"train/cost_return_mean", "eval/cost_return_mean"} < last.keys()
 
 
+def test_the_best_policy_is_one_within_the_limit(quick):
+    algorithm = quick(Hazards, "ppo_lagrangian", {**SMALL, "algorithm.cost_limit": 2.0}).run.algorithm
+    assert algorithm.score({"eval/return_mean": 7.0, "eval/cost_return_mean": 2.0}) == 7
+    assert np.isnan(algorithm.score({"eval/return_mean": 9.0, "eval/cost_return_mean": 2.1}))
+    assert np.isnan(algorithm.score({"eval/return_mean": 9.0}))
+
+
 def test_an_environment_without_costs_is_told_at_the_first_step(quick):
     with pytest.raises(RunError, match=r"^environment 0 \(episode 0, step 1\) returned an info without 'cost'"):
         quick(Silent, "ppo_lagrangian", SMALL).train()

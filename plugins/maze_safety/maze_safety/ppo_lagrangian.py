@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -117,6 +118,11 @@ class PPOLagrangian(Algorithm):
                 self._run.record({"loss/kl": divergence})
                 if config.target_kl is not None and divergence > config.target_kl:
                     return
+
+    def score(self, metrics: Mapping[str, float]) -> float:
+        """Return the mean return of an evaluation within the limit, nan for one that costs more."""
+        within = metrics.get("eval/cost_return_mean", math.nan) <= self.config.cost_limit
+        return super().score(metrics) if within else math.nan
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
