@@ -116,3 +116,14 @@ def test_bad_parameters_are_refused(cma):
     for path, value in (("population_size", 2), ("initial_stddev", 0), ("n_episodes", 0)):
         with pytest.raises(ConfigError, match=rf"^algorithm\.{path}"):
             _ = cma(SeededWalk, settings(**{path: value})).run
+
+
+@pytest.mark.learning
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cartpole_is_balanced(quick, seed):
+    context = quick(
+        "CartPole-v1", "cma_es", {"algorithm.n_epochs": 0, "algorithm.epoch_length": 10}, seed=seed, steps=80_000
+    )
+    context.train()
+    assert context.evaluate()["eval/return_mean"] >= 475
