@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from maze_evolution.pbt import PBTConfig, PopulationBasedTraining
@@ -149,6 +150,30 @@ def test_a_sweep_hands_the_parents_runs_to_the_jobs_and_remembers_them(tmp_path,
     again = read_trials(tmp_path / "s", made.plan)
     assert [trial.parent for trial in again] == [trial.parent for trial in made.trials]
     assert {trial.parent for trial in again[:2]} == {None}
+
+
+def test_new_seeds_follow_their_parents_one_after_the_other(tmp_path, known_plugins):
+    class Pool(FakePool):
+        def start(self, job):
+            if job.init_from is not None:
+                assert json.loads((Path(job.init_from) / "run.json").read_text())["summary"], job.name
+            super().start(job)
+
+    def sweep(pool, **changes):
+        made = Sweep(make_plan({**RAW, **changes}), tmp_path / "s")
+        made.begin()
+        made.carry_out(pool, lambda sweep, end: None)
+        made.close()
+        return made
+
+    sweep(Pool(size=1), seeds=1)
+    made = sweep(Pool(size=3, outcomes={"t000-s1": "failed"}), seeds=2)
+    states = {run.name: run.state for run in made.runs}
+    heirs = [trial.number for trial in made.trials if trial.parent == 0]
+    assert heirs
+    assert all(states[f"t{number:03}-s1"] == "failed" for number in heirs)
+    assert "t000-s1, from which it goes on, has not finished" in {run.reason for run in made.runs}
+    assert states["t001-s1"] == "finished"
 
 
 @pytest.mark.parametrize("parent", [3, -1, "0", True])

@@ -253,8 +253,21 @@ class Sweep:
             trial = self.trials[number]
             for run in trial.runs:
                 if run.state == "waiting":
+                    yield from self._until_parent(trial, run)
+                if run.state == "waiting":
                     yield trial, run
             number += 1
+
+    def _until_parent(self, trial: Trial, run: SweepRun) -> Iterator[Wait]:
+        """Yield `Wait` until the run that a run goes on from has ended; with new seeds it may be under way."""
+        if trial.parent is None:
+            return
+        parent = next(each for each in self.trials[trial.parent].runs if each.seed == run.seed)
+        while parent.state == "running":
+            yield Wait()
+        if parent.state != "finished" and not self._ends:
+            run.state, run.reason = "failed", f"{parent.name}, from which it goes on, has not finished"
+            self._tell(trial)
 
     def _ask(self, number: int) -> bool:
         """Ask for a point; return False if the searcher waits, or was given up."""
