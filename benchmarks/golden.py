@@ -48,6 +48,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Any]] = {
     "td3": {**_REPLAY, "algorithm.batch_size": 32, "algorithm.epoch_length": 100},
     "dqn": {**_REPLAY, "algorithm.batch_size": 32, "algorithm.epoch_length": 50},
     "es": {"algorithm.n_rollouts_per_update": 4, "algorithm.epoch_length": 2},
+    "cma_es": {"algorithm.population_size": 4, "algorithm.epoch_length": 2},
 }
 RUNNERS = ("dev", "local")
 MEMORIES = ("none", "gru")

@@ -49,6 +49,8 @@ class EnvBuilder:
     """Say in each row which of several agents acts, also where all have equal spaces; networks are chosen by it."""
     vectorised: bool = True
     """Use the natively vectorised form where there is one. A planner copies single environments, so it needs those."""
+    info_columns: tuple[str, ...] = ()
+    """Numbers of each step's `info` that the algorithm learns from."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. An exception of a plugin gets a note that names the plugin.

@@ -19,4 +19,6 @@ def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> Vect
         ConfigError: the environment cannot be built, or its spaces are not supported.
     """
     native = builder.vector_env(num_envs)
-    return NativeVectorEnv(native) if native is not None else in_turn(builder, num_envs, first_index)
+    if native is not None:
+        return NativeVectorEnv(native, builder.info_columns)
+    return in_turn(builder, num_envs, first_index)

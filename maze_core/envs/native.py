@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
 from maze_core.envs.faults import failure, place
+from maze_core.envs.info_columns import InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult
@@ -40,13 +41,18 @@ class NativeVectorEnv:
     In the first two modes an environment seeds its later episodes itself. In SAME_STEP mode gymnasium's
     SyncVectorEnv returns the last observation uncopied: environments that overwrite theirs need another mode.
 
+    Args:
+        env: the environment.
+        info_columns: as `Algorithm.info_columns`.
+
     Raises:
         ConfigError: the environment does not state its autoreset mode, or a space is not supported.
         RunError: a reward or observation is not finite, or the environment raised.
     """
 
-    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], info_columns: Sequence[str] = ()) -> None:
         self._env = env
+        self._info = InfoColumns(info_columns, env.num_envs)
         self._closed = False
         self.num_envs = env.num_envs
         self.observation_space = env.single_observation_space
@@ -109,6 +115,8 @@ class NativeVectorEnv:
         reward32 = rewards.astype(np.float32)
         result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
         result.raw = None if self._meter is None else raw.astype(np.float32)
+        if self._info.names:
+            result.info = self._read_info(info, valid, ended)
         self._filler = None
         if len(ended):
             self._end(ended, info, out, result)
@@ -148,6 +156,7 @@ class NativeVectorEnv:
     def _begin(self, episode: np.ndarray) -> None:
         self._episode = episode
         self._returns[:], self._lengths[:], self._filler = 0.0, 0, None
+        self._info.begin()
 
     def _reset_all(self, out: Tree) -> None:
         seeds: Any = self._episode_seeds()
@@ -178,7 +187,8 @@ class NativeVectorEnv:
             number, length = int(self._episode[i]), int(self._lengths[i])
             events = self._events[i]
             summary, kpis = take(events, length, self._place(i)) if events else (None, {})
-            result.episodes.append(Episode(i, number, float(self._returns[i]), length, kpis, summary))
+            metrics = {**kpis, **self._info.end(i)}
+            result.episodes.append(Episode(i, number, float(self._returns[i]), length, metrics, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0
         if self._mode is AutoresetMode.NEXT_STEP:
@@ -193,6 +203,17 @@ class NativeVectorEnv:
             observation = self._begun(seed=seeds, options={"reset_mask": mask})
             self._write(observation, out)
             self._clear_events(ended)
+
+    def _read_info(self, info: dict[str, Any], valid: np.ndarray, ended: np.ndarray) -> Tree:
+        """Return the numbers of the algorithm in the info, leaves [N]."""
+        infos = rows_of_infos(info, self._info.names, self.num_envs, ended)
+        try:
+            for row in np.flatnonzero(valid).tolist():
+                self._info.read(row, infos[row])
+        except MisfitError as exc:
+            raise RunError(f"{self._place(exc.row)} returned {exc}") from exc
+        self._info.rest(~valid)
+        return self._info.take()
 
     def _clear_events(self, rows: Iterable[int]) -> None:
         for row in rows:

@@ -17,6 +17,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.faults import failure, place
+from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
@@ -84,7 +85,8 @@ class SerialVectorEnv:
         self._actions = ActionCodec(self.action_space)
         self._events = [events_of(env) for env in self.envs]
         check_separate(self._events)
-        self._steps = [with_step_ends(env.step, its) for env, its in zip(self.envs, self._events, strict=True)]
+        self._info = InfoColumns(getattr(make, "info_columns", ()), num_envs)
+        self._steps = [self._step_of(i) for i in range(num_envs)]
         self._meters = [reward_meter(env) for env in self.envs]
         self._raw: list[RewardSum] = []
         """What each environment paid since its last step; empty where nobody asks."""
@@ -161,6 +163,8 @@ class SerialVectorEnv:
         result = self._result(reward32, ended)
         if self._raw:
             result.raw = self._raw_rewards(ended)
+        if self._info.names:
+            result.info = self._info.take()
         return result
 
     def keep_raw(self) -> None:
@@ -235,6 +239,7 @@ class SerialVectorEnv:
         """Steps taken; an episode's length is the difference to its `_started`, so nothing is counted per step."""
         self._started = [0] * self.num_envs
         self._returns = np.zeros(self.num_envs)
+        self._info.begin()
         self._log.clear()
 
     def _first_observation(self, i: int) -> Any:
@@ -259,11 +264,16 @@ class SerialVectorEnv:
             self._begin_events(i)
         return observation
 
+    def _step_of(self, i: int) -> Callable[[Any], Any]:
+        """Return what steps environment i, and looks at what it reports."""
+        return self._info.watched(i, with_step_ends(self.envs[i].step, self._events[i]))
+
     def _begin_events(self, i: int) -> None:
         """Clear the events, which a wrapper may have replaced together with its environment."""
         found = events_of(self.envs[i])
         if found != self._events[i]:
-            self._events[i], self._steps[i] = found, with_step_ends(self.envs[i].step, found)
+            self._events[i] = found
+            self._steps[i] = self._step_of(i)
         for events in found:
             events.clear()
 
@@ -279,6 +289,7 @@ class SerialVectorEnv:
         if self._events[i]:
             summary, kpis = take(self._events[i], length, where)
             metrics |= kpis
+        metrics |= self._info.end(i)
         raw_reward = self._raw[i].take() if self._raw else 0.0
         end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary)
         self._episode[i] += 1
@@ -364,6 +375,7 @@ class SerialVectorEnv:
         if ended:
             self._episode[i] += 1
             self._started[i], self._returns[i] = self._clock, 0.0
+            self._info.begin(i)
             observation = self._first_observation(i)
         self._write(out, i, observation)
         return not ended and self._same_rewards(i, rewards, state)

@@ -66,6 +66,8 @@ class StepResult:
     """[N] bool, the lanes that act next; None: all rows, as in environments with one agent each."""
     restarted: np.ndarray | None = None
     """[N] bool, the lanes of copies whose episode ended; None where `acting` is."""
+    info: Tree = field(default_factory=dict)
+    """Leaves [N] float32: the numbers of `info` that the algorithm learns from (`Algorithm.info_columns`)."""
     raw: np.ndarray | None = None
     """[N] float32, the rewards before the run's wrappers; None where they are those of `reward`, or are not kept."""
 

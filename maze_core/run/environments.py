@@ -96,7 +96,9 @@ class RunEnvironments:
         seed = 0 if config.seed is None else config.seed
         limit = config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
         tell = tells_agents(config.model)
-        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit, tell, self._vectorised)
+        told = self._load("algorithm", config.algorithm.name).info_columns
+        wanted = config.env if env is None else env
+        return EnvBuilder(wanted, config.wrappers, seed, purpose, self._load, limit, tell, self._vectorised, told)
 
     @property
     def has_collectors(self) -> bool:

@@ -149,8 +149,8 @@ def test_a_vector_is_cut_where_it_was_joined(built):
 
 def test_the_workers_are_sent_the_vector_and_the_buffers(built):
     run, algorithm = built({"model.normalize_observations": True})
-    algorithm._share()
-    arrays = algorithm._workers._shared.arrays
+    algorithm._evaluations.share(algorithm._space.vector(algorithm._run.policy))
+    arrays = algorithm._evaluations._workers._shared.arrays
     np.testing.assert_array_equal(arrays[PARAMETERS], algorithm._space.vector(run.policy).numpy())
     assert {name for name in arrays if name != PARAMETERS} == {n for n in run.policy.state_dict() if "normalizer" in n}
 

@@ -52,7 +52,7 @@ def test_any_number_of_workers_on_any_runner_gives_the_same_bits(es, whole_state
 
 def test_workers_that_die_change_nothing_but_time(es, whole_state, assert_same):
     context = es("CartPole-v1", {**JOBS, "algorithm.n_epochs": 4, "algorithm.n_workers": 2}, runner="local")
-    pool = context.run.algorithm._workers
+    pool = context.run.algorithm._evaluations._workers
     context.train(2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -139,7 +139,7 @@ def run_updates(context, count=1):
 def test_at_least_the_configured_rollouts(es, rollouts, pairs):
     context = es(overrides={"algorithm.n_rollouts_per_update": rollouts, "algorithm.pairs_per_job": 3})
     assert [each[0] for each in run_updates(context, 2)] == [pairs, pairs]
-    assert context.run.algorithm._next_pair == 2 * pairs
+    assert context.run.algorithm._evaluations.next_pair == 2 * pairs
 
 
 def test_at_least_the_configured_steps(es):
@@ -171,8 +171,8 @@ def test_returns_and_steps_are_counted_truly(es):
     context = es("CartPole-v1", {"algorithm.n_rollouts_per_update": 8, "algorithm.n_epochs": 1})
     seen = []
     algorithm = context.run.algorithm
-    original = algorithm._evaluate
-    algorithm._evaluate = lambda pairs: seen.append(original(pairs)) or seen[-1]
+    original = algorithm._evaluations.play
+    algorithm._evaluations.play = lambda pairs: seen.append(original(pairs)) or seen[-1]
     context.train()
     returns = np.concatenate([r.returns.reshape(-1) for results in seen for r in results])
     lengths = np.concatenate([r.lengths.reshape(-1) for results in seen for r in results])

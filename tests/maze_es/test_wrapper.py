@@ -50,7 +50,7 @@ def wrapped(es, monkeypatch):
 def test_the_wrapper_has_the_last_word_everywhere(wrapped, part, action):
     context = wrapped(part, **{"algorithm.deterministic": action == 2})
     assert isinstance(context.policy, WrappedPolicy)
-    assert isinstance(context.run.algorithm._workers._tasks[0]._population, LayeredPopulation)
+    assert isinstance(context.run.algorithm._evaluations._workers._tasks[0]._population, LayeredPopulation)
     context.train()
     negative = {taken for position, taken in TAKEN if position < 0}
     assert negative == {action}

@@ -185,7 +185,7 @@ def pendulum():
         ("trpo", "CartPole-v1"),
         ("sac", "Pendulum-v1"),
         ("sac", "CartPole-v1"),
-        ("es", pendulum),
+        ("cma_es", pendulum),
         ("impala", pendulum),
     ],
 )

@@ -59,7 +59,7 @@ class LocalRunner(Runner):
     def _vector_env(self, builder: EnvBuilder, num_envs: int, *, pooled: bool) -> VectorEnv:
         native = builder.vector_env(num_envs)
         if native is not None:
-            return NativeVectorEnv(native)
+            return NativeVectorEnv(native, builder.info_columns)
         config = self.config
         workers = min(self.default_workers, num_envs)
         if pooled and not builder.several_agents:

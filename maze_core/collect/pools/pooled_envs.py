@@ -302,6 +302,7 @@ def _joined(results: list[StepResult]) -> StepResult:
         final_obs=concat_trees(last) if last else None,
         episodes=[episode for result in results for episode in result.episodes],
         has_filler=any(result.has_filler for result in results),
+        info=concat_trees([result.info for result in results]),
     )
 
 

@@ -96,6 +96,10 @@ class RolloutSink:
         if self._complete:
             self._keep_actions(choice)
         rollout.rewards[t] = result.reward
+        for name, values in result.info.items():
+            if t == 0:
+                rollout.extra[name] = np.zeros_like(rollout.rewards)
+            rollout.extra[name][t] = values
         if result.has_filler:
             rollout.valid[t] = result.valid
         if len(result.final_indices):

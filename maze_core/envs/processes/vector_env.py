@@ -68,7 +68,8 @@ class ProcessVectorEnv:
         if any(other != first for other in others):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        specs = worker.block_specs(self.observation_space, self.action_space, self.agents)
+        self._info_columns = worker.info_columns_of(make)
+        specs = worker.block_specs(self.observation_space, self.action_space, self.agents, self._info_columns)
         self._pool.share_memory(specs, self.num_envs)
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
@@ -91,6 +92,7 @@ class ProcessVectorEnv:
             valid=np.ones(self.num_envs, np.bool_),
             final_indices=np.zeros(0, np.int64),
             episodes=[episode for reply in replies if reply for episode in reply[1]],
+            info={name: arrays["info:" + name].copy() for name in self._info_columns},
         )
         if self.agents:
             result.valid, result.acting = arrays["valid"].copy(), arrays["acting"].copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection
@@ -40,7 +41,9 @@ def shares_of(num_envs: int, workers: int) -> list[Share]:
     return [Share(a, b - a, num_envs) for a, b in pairwise(edges)]
 
 
-def block_specs(observation_space: Any, action_space: Any, agents: tuple[str, ...]) -> Specs:
+def block_specs(
+    observation_space: Any, action_space: Any, agents: tuple[str, ...], info_columns: Sequence[str] = ()
+) -> Specs:
     """Return the leaves that workers and driver share: actions, current and last observations, rewards and flags."""
     of_lanes = scalars(valid=np.bool_, acting=np.bool_, restarted=np.bool_) if agents else {}
     observations = space_specs(observation_space, "observation")
@@ -50,12 +53,18 @@ def block_specs(observation_space: Any, action_space: Any, agents: tuple[str, ..
         **with_prefix("final:", observations),
         **scalars(reward=np.float32, terminated=np.bool_, truncated=np.bool_),
         **of_lanes,
+        **with_prefix("info:", scalars(**dict.fromkeys(info_columns, np.float32))),
     }
 
 
 def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
     """Return the leaves under a prefix, as views of some rows."""
     return take_rows(subtree(arrays, prefix), rows)
+
+
+def info_columns_of(make: Any) -> tuple[str, ...]:
+    """Return the numbers of `info` that are read of environments with one agent."""
+    return () if getattr(make, "several_agents", False) else getattr(make, "info_columns", ())
 
 
 def main(pipe: Connection, builder: bytes, share: Share) -> None:
@@ -85,6 +94,7 @@ class _Worker:
     def __init__(self, pipe: Connection, builder: Any, share: Share) -> None:
         self._pipe, self._share = pipe, share
         self._env = in_turn(builder, share.count, share.first)
+        self._info_columns = info_columns_of(builder)
         self._memory: SharedTree | None = None
 
     def serve(self) -> None:
@@ -94,7 +104,7 @@ class _Worker:
         self._pipe.send(("spaces", *spaces))
         _, name = self._pipe.recv()
         lanes = max(1, len(agents))
-        self._memory = SharedTree(block_specs(*spaces), self._share.total * lanes, name)
+        self._memory = SharedTree(block_specs(*spaces, self._info_columns), self._share.total * lanes, name)
         rows = slice(self._share.first * lanes, (self._share.first + self._share.count) * lanes)
         self._arrays: Tree = take_rows(self._memory.arrays, rows)
         self._obs = part(self._arrays, "obs:", slice(None))
@@ -138,6 +148,8 @@ class _Worker:
         if result.acting is not None:
             for name in ("valid", "acting", "restarted"):
                 self._arrays[name][:] = getattr(result, name)
+        for name, values in result.info.items():
+            self._arrays["info:" + name][:] = values
         if result.final_obs is None:
             return NOTHING
         for key, array in self._final.items():

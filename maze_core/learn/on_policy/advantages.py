@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -182,18 +183,39 @@ def _values_of(
 
     With `actions`, leaves [T * N, …], also their log-probabilities, [T * N], from the same pass.
     """
-    steps, num_envs = rollout.rewards.shape
     log_prob: Tensor | None = None
     if actions is None:
-        values = _values(policy, obs)
+        values = _values(policy.value, obs)
     else:
         acted, log_prob = _values_and_log_probs(policy, obs, actions)
-        values = np.concatenate([acted, _values(policy, take_rows(obs, np.s_[len(acted) :]))])
-    values = values.reshape(steps + 1, num_envs)
+        values = np.concatenate([acted, _values(policy.value, take_rows(obs, np.s_[len(acted) :]))])
+    return *_by_step(policy.value, values, rollout, device), log_prob
+
+
+def rollout_values(
+    value: Callable[[TensorTree], Tensor], rollout: Rollout, device: torch.device
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of the observations before and after each step, both [T, N], without a graph.
+
+    For critics besides the policy's, such as one of costs; `generalized_advantages` takes both.
+
+    Args:
+        value: returns the values [B] of observations, leaves [B, …].
+        rollout: T steps of N environments.
+        device: where `value` computes.
+    """
+    return _by_step(value, _values(value, to_tensors(flat_rows(rollout.obs), device)), rollout, device)
+
+
+def _by_step(
+    value: Callable[[TensorTree], Tensor], values: np.ndarray, rollout: Rollout, device: torch.device
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values [(T + 1) * N] of a rollout's observations as those before and after each step, both [T, N]."""
+    values = values.reshape(-1, rollout.rewards.shape[1])
     values, next_values = values[:-1], values[1:].copy()
     for t, indices, final_obs in rollout.truncations:
-        next_values[t, indices] = _values(policy, to_tensors(final_obs, device))
-    return values, next_values, log_prob
+        next_values[t, indices] = _values(value, to_tensors(final_obs, device))
+    return values, next_values
 
 
 def _values_and_log_probs(policy: Policy, obs: TensorTree, actions: TensorTree) -> tuple[np.ndarray, Tensor]:
@@ -219,11 +241,11 @@ def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
     return torch.cat(chunks)
 
 
-def _values(policy: Policy, obs: TensorTree) -> np.ndarray:
-    """Return the critic's values [B] of observations, without a graph."""
+def _values(value: Callable[[TensorTree], Tensor], obs: TensorTree) -> np.ndarray:
+    """Return a critic's values [B] of observations, without a graph."""
     with torch.no_grad():
         rows = len(next(iter(obs.values())))
-        chunks = [policy.value(take_rows(obs, part)) for part in _chunks(rows, obs)]
+        chunks = [value(take_rows(obs, part)) for part in _chunks(rows, obs)]
     return torch.cat(chunks).cpu().numpy()
 
 

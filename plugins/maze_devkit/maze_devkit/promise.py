@@ -65,6 +65,9 @@ PROMISED = (
     "maze_core.base.terminal_text",
     "maze_core.base.tree",
     "maze_devkit",
+    "maze_es.evaluations",
+    "maze_es.evaluator",
+    "maze_es.search_space",
     "maze_recordings.demonstrations",
     "maze_recordings.loader",
     "maze_recordings.recorded_steps",
@@ -78,7 +81,7 @@ PROMISED = (
     "maze_sweep.searchers.space",
 )
 """Modules, and packages with all of their modules."""
-_PROVIDERS = ("maze_core", "maze_devkit", "maze_recordings", "maze_sweep")
+_PROVIDERS = ("maze_core", "maze_devkit", "maze_es", "maze_recordings", "maze_sweep")
 _WHOLE = ("maze_core",)
 """Packages whose own names are promised, but not their modules."""
 

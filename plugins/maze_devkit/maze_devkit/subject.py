@@ -230,12 +230,15 @@ class Subject:
         from maze_core.envs.several.turns import TurnEnv
         from maze_core.envs.sources.factory import FactorySource
         from maze_devkit.several import AgentsSource, Seats, Shifts, kind_of
+        from maze_devkit.telling import Telling
 
         kind, make = kind_of(env, look=env is self.walk.env), cast(Any, env)
         if issubclass(kind, MultiAgentEnv):
             return AgentsSource.of(make)
         if getattr(self.plugin, "needs_actors", False) and not issubclass(kind, TurnEnv):
             make = functools.partial(Shifts, make)
+        if names := getattr(self.plugin, "info_columns", ()):
+            make = functools.partial(Telling, make, names)
         if getattr(self.plugin, "needs_agents", False):
             return AgentsSource.of(functools.partial(Seats, make))
         return FactorySource.of(make)

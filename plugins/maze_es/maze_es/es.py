@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
-from maze_core.collect.pools.workers import OrderedResults
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.tensors import to_tensors
-from maze_core.envs.vector import Episode
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.optimizers.adam import Adam, Optimizer
 from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_es.config import ESConfig
-from maze_es.evaluator import PARAMETERS, EvaluatePairs, PairJob, PairResults, noise_seed
+from maze_es.evaluations import Evaluations
+from maze_es.evaluator import PairResults, Perturbed, noise_seed
 from maze_es.noise import Noise
 from maze_es.ranks import centred_ranks
 from maze_es.search_space import SearchSpace
@@ -52,31 +49,18 @@ class ES(Algorithm):
         self._run = run
         self._space = SearchSpace(run.policy, deterministic=config.deterministic)
         self.noise = Noise(noise_seed(run.seed), self._space.size)
-        self._next_pair = 0
-        task = EvaluatePairs(
-            builder=run.env_builder("training"),
-            policy=run.policy,
-            seed=run.seed,
-            noise_stddev=config.noise_stddev,
-            pairs_per_job=config.pairs_per_job,
-            max_steps=config.max_steps,
-            deterministic=config.deterministic,
-        )
-        self._workers = run.workers(task, config.n_workers)
-        self._results = OrderedResults(self._workers)
+        self._evaluations = Evaluations(run, config, Perturbed(run.seed, config.noise_stddev))
 
     def batches(self) -> Iterator[Batch]:
         """Evaluate a population; yield its indices and the ranks of its returns."""
         run = self._run
         run.learner.scale_lr(scheduled(self.config.step_size_schedule, run.fraction_done))
-        first = self._next_pair
+        first = self._evaluations.next_pair
         results = self._evaluate_population()
         ranks = centred_ranks(np.concatenate([result.returns for result in results]))
-        indices = torch.arange(first, self._next_pair)
+        indices = torch.arange(first, self._evaluations.next_pair)
         yield Batch({}, {}, {"index": indices, "rank": torch.from_numpy(ranks)})
-        if run.policy.normalizer is not None:
-            for result in results:
-                run.policy.normalizer.merge(to_tensors(result.moments))
+        self._evaluations.merge(results)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -107,46 +91,19 @@ class ES(Algorithm):
     def _evaluate_population(self) -> list[PairResults]:
         """Evaluate pairs until both minima are reached. Their number depends on results, not on the workers' speed."""
         config, results = self.config, list[PairResults]()
-        self._share()
+        self._evaluations.share(self._space.vector(self._run.policy))
         wanted = ceil(config.n_rollouts_per_update / 2)
         while wanted:
-            results += self._evaluate(wanted)
+            results += self._evaluations.play(wanted)
             pairs = sum(len(result.returns) for result in results)
             steps = sum(int(result.lengths.sum()) for result in results)
             wanted = ceil(max(0, config.n_timesteps_per_update - steps) * pairs / steps)
         return results
 
-    def _share(self) -> None:
-        """Share the policy's parameters and buffers, once for all jobs of an update."""
-        policy = self._run.policy
-        learnt = {name for name, _ in policy.named_parameters()}
-        buffers = {name: value.cpu().numpy() for name, value in policy.state_dict().items() if name not in learnt}
-        self._workers.share({PARAMETERS: self._space.vector(policy).cpu().numpy(), **buffers})
-
-    def _evaluate(self, pairs: int) -> list[PairResults]:
-        """Evaluate the next pairs, in jobs of nearly equal size that do not depend on the workers."""
-        jobs = ceil(pairs / self.config.pairs_per_job)
-        bounds = [self._next_pair + pairs * i // jobs for i in range(jobs + 1)]
-        numbers = [self._workers.submit(PairJob(a, b - a)) for a, b in pairwise(bounds)]
-        results = []
-        for first, number in zip(bounds, numbers, strict=False):
-            results.append(self._results.of(number).value)
-            self._count(first, results[-1])
-        self._next_pair += pairs
-        return results
-
-    def _count(self, first: int, result: PairResults) -> None:
-        self._run.count_env_steps(int(result.lengths.sum()))
-        self._run.statistics.add(
-            Episode(side, first + i, float(result.returns[i, side]), int(result.lengths[i, side]))
-            for i in range(len(result.returns))
-            for side in (0, 1)
-        )
-
     def state(self) -> dict[str, Any]:
         """Return the number of the next pair: with the parameters it determines the next population."""
-        return {"next_pair": self._next_pair}
+        return {"next_pair": self._evaluations.next_pair}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._next_pair = state["next_pair"]
+        self._evaluations.next_pair = state["next_pair"]

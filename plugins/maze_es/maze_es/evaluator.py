@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
 
 PARAMETERS = "parameters"
-"""Name of the searched vector among the shared arrays; the other arrays are the policy's buffers."""
+"""Name of what members are computed from among the shared arrays; the other arrays are the policy's buffers."""
 
 _SAMPLE = 4
 """Number of pairs whose first observations are used to compare the ways to act in batches."""
@@ -47,7 +47,7 @@ class PairJob:
 
 @dataclass(frozen=True, slots=True)
 class PairResults:
-    """The results of a job's pairs, row i for pair `first + i`; column 0 for theta + noise, 1 for theta - noise."""
+    """The results of a job's pairs, row i for pair `first + i`; a column for each member."""
 
     returns: np.ndarray
     """[n, 2] float64"""
@@ -57,6 +57,32 @@ class PairResults:
     """Count, mean and squared deviations of the observations; empty without a normaliser."""
 
 
+class Members(Protocol):
+    """Says what the parameters of a population's members are."""
+
+    def of(self, searched: Tensor, job: PairJob) -> Tensor:
+        """Return the parameters of both members of each of a job's pairs, [2 * count, d].
+
+        `searched`: what was shared.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbed:
+    """The members of ES: theta + noise and theta - noise for each pair."""
+
+    seed: int
+    """The seed of the run."""
+    stddev: float
+
+    def of(self, searched: Tensor, job: PairJob) -> Tensor:
+        """Return the members; `searched`: theta, [d]."""
+        noise = Noise(noise_seed(self.seed), len(searched))
+        directions = torch.from_numpy(noise.rows(range(job.first, job.first + job.count))).to(searched.device)
+        directions *= self.stddev
+        return torch.stack([searched + directions, searched - directions], 1).flatten(0, 1)
+
+
 @dataclass
 class EvaluatePairs(Task):
     """The task of ES's workers. A result depends on the job and the shared arrays only, not on the worker."""
@@ -64,7 +90,7 @@ class EvaluatePairs(Task):
     builder: EnvBuilder
     policy: Policy
     seed: int
-    noise_stddev: float
+    members: Members
     pairs_per_job: int
     max_steps: int
     deterministic: bool
@@ -74,7 +100,6 @@ class EvaluatePairs(Task):
         policy = self.policy
         self._space = SearchSpace(policy, deterministic=self.deterministic)
         self._device = next(policy.parameters()).device
-        self._noise = Noise(noise_seed(self.seed), self._space.size)
         self._envs = pair_envs(self.builder, self.pairs_per_job, self.max_steps)
         self._obs = allocate(space_specs(self._envs.observation_space, "observation"), (self._envs.num_envs,))
         self._population: Population = make_population(policy, self._space, self._sample())
@@ -96,7 +121,7 @@ class EvaluatePairs(Task):
         stepper = Stepper(self._envs, seeds)
         self._envs.pairs = job.count
         with torch.inference_mode():
-            agent = PopulationAgent(self._population, self._members(job), self._envs, noise, moments)
+            agent = PopulationAgent(self._population, self.members.of(self._searched, job), self._envs, noise, moments)
             stepper.begin(self._obs)
             while len(self._envs.rows):
                 stepper.step(agent, scores)
@@ -109,18 +134,12 @@ class EvaluatePairs(Task):
         if shared.version == self._version:
             return
         self._version = shared.version
-        self._theta = torch.tensor(shared.arrays[PARAMETERS], device=self._device)
+        self._searched = torch.tensor(shared.arrays[PARAMETERS], device=self._device)
         buffers = dict(self._population.policy.named_buffers())
         with torch.no_grad():
             for name, array in shared.arrays.items():
                 if name != PARAMETERS:
                     buffers[name].copy_(torch.tensor(array))
-
-    def _members(self, job: PairJob) -> Tensor:
-        """Return the members' parameters, [2 * count, d]: theta + noise and theta - noise of each pair."""
-        directions = torch.from_numpy(self._noise.rows(range(job.first, job.first + job.count))).to(self._device)
-        directions *= self.noise_stddev
-        return torch.stack([self._theta + directions, self._theta - directions], 1).flatten(0, 1)
 
     def close(self) -> None:
         """Close the environments."""

@@ -36,7 +36,7 @@ class RayRunner(Runner):
 
         native = builder.vector_env(num_envs)
         if native is not None:
-            return NativeVectorEnv(native)
+            return NativeVectorEnv(native, builder.info_columns)
         cpus = self.config.cpus_per_worker if builder.purpose == "training" else 0.0
 
         def start(task: Task, count: int) -> RayPool:

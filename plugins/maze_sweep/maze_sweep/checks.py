@@ -99,6 +99,7 @@ def _again(subject: Subject) -> None:
         searcher, search, trials = found
         with closing(searcher):
             asked = _asked(searcher, min(3, trials))
+            parents = [searcher.parent(number) for number in range(len(asked))]
             searcher.tell(0, asked[0], 1.0)
         other = subject.build()
         other.setup(search)
@@ -108,6 +109,8 @@ def _again(subject: Subject) -> None:
                 if _points(subject, part, f"{part}-1") != _points(subject, part, f"{part}-2"):
                     raise NotApplicable("its points differ for the same seed, see the check `repeats`")
                 raise Failed("set up again in the same folder, it returns other points for unfinished trials")
+            if [other.parent(number) for number in range(len(asked))] != parents:
+                raise Failed("set up again in the same folder, unfinished trials go on from others")
 
 
 def _global_state(subject: Subject) -> None:

@@ -57,6 +57,20 @@ class GuardedSearcher:
             )
         return found
 
+    def parent(self, number: int) -> int | None:
+        """Return the trial that a trial goes on from.
+
+        Raises:
+            ConfigError: it is none of the trials before.
+        """
+        found = self._call(f"for the parent of trial {number}", lambda: self._inner.parent(number))
+        if found is not None and (type(found) is not int or not 0 <= found < number):
+            raise ConfigError(
+                f"the searcher {self._name} returned {found!r:.80} as the parent of trial {number}, no earlier trial",
+                "searcher",
+            )
+        return found
+
     def foreseen(self, number: int) -> Point:
         """Return the point of a trial of a searcher that foresees.
 

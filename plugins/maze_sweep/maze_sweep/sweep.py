@@ -253,19 +253,33 @@ class Sweep:
             trial = self.trials[number]
             for run in trial.runs:
                 if run.state == "waiting":
+                    yield from self._until_parent(trial, run)
+                if run.state == "waiting":
                     yield trial, run
             number += 1
+
+    def _until_parent(self, trial: Trial, run: SweepRun) -> Iterator[Wait]:
+        """Yield `Wait` until the run that a run goes on from has ended; with new seeds it may be under way."""
+        if trial.parent is None:
+            return
+        parent = next(each for each in self.trials[trial.parent].runs if each.seed == run.seed)
+        while parent.state == "running":
+            yield Wait()
+        if parent.state != "finished" and not self._ends:
+            run.state, run.reason = "failed", f"{parent.name}, from which it goes on, has not finished"
+            self._tell(trial)
 
     def _ask(self, number: int) -> bool:
         """Ask for a point; return False if the searcher waits, or was given up."""
         try:
             point = self._guarded.ask(number)
+            parent = None if isinstance(point, Wait) else self._guarded.parent(number)
         except GivenUp:
             self._refuse_to_wait(f"it was choosing the point of trial {number}")
             return False
         if isinstance(point, Wait):
             return False
-        trial = new_trial(self.folder, number, point, self.plan)
+        trial = new_trial(self.folder, number, point, self.plan, parent)
         self.trials.append(trial)
         write_trials(self.folder, self.trials)
         self._configure(trial)
@@ -283,7 +297,7 @@ class Sweep:
     def _start(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
         if trial.config is None:
             raise RuntimeError(f"trial {trial.number} has no configuration")
-        run.state = "running"
+        run.state, source = "running", trial.source(run)
         pool.start(
             SweepJob(
                 name=run.name,
@@ -291,7 +305,7 @@ class Sweep:
                 log=str(run.log),
                 config=_with_seed(trial.config, run.seed),
                 preset=trial.preset or None,
-                init_from=self.plan.init_from,
+                init_from=self.plan.init_from if source is None else str(source),
                 search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
             )
         )

@@ -82,6 +82,8 @@ class Trial:
     """The configuration of its runs, without a seed; None if the point is not valid."""
     preset: str
     runs: list[SweepRun]
+    parent: int | None = None
+    """The trial whose runs those of this one go on from."""
     pruned: bool = False
     told: bool = False
     """True if the searcher was told its end."""
@@ -90,6 +92,10 @@ class Trial:
     def ended(self) -> bool:
         """True if none of its runs is waiting or running."""
         return all(run.state not in ("waiting", "running") for run in self.runs)
+
+    def source(self, run: SweepRun) -> Path | None:
+        """Return the folder of the run that one of its runs goes on from; None: there is no parent."""
+        return None if self.parent is None else run.run_dir.with_name(_name(self.parent, run.seed))
 
     def values(self, plan: SweepPlan) -> list[float]:
         """Return the value of each finished run that has one."""
@@ -106,17 +112,21 @@ class Trial:
         return spread(self.values(plan))
 
 
-def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan) -> Trial:
+def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan, parent: int | None = None) -> Trial:
     """Return a trial with the states of its runs in the folder; its configuration is not set yet."""
     runs = []
     for seed in plan.seeds:
-        name = f"t{number:03}-s{seed}"
+        name = _name(number, seed)
         run = SweepRun(name, seed, folder / RUNS / name, folder / LOGS / f"{name}.log")
         record = run.record()
         if record is not None and record.state == "finished":
             run.state, run.reason = "finished", record.reason
         runs.append(run)
-    return Trial(number, point, None, "", runs)
+    return Trial(number, point, None, "", runs, parent)
+
+
+def _name(number: int, seed: int) -> str:
+    return f"t{number:03}-s{seed}"
 
 
 def mark_pruned(trial: Trial) -> None:
@@ -139,7 +149,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
         trials = []
         # Earlier versions wrote a list without a checksum.
         for number, each in enumerate(saved if isinstance(saved, list) else unsealed(saved)["trials"]):
-            trial = new_trial(folder, number, dict(each["point"]), plan)
+            trial = new_trial(folder, number, dict(each["point"]), plan, _parent(each, number))
             if each.get("pruned"):
                 mark_pruned(trial)
             trials.append(trial)
@@ -151,9 +161,23 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     return trials
 
 
+def _parent(saved: dict[str, Any], number: int) -> int | None:
+    parent = saved.get("parent")
+    if parent is not None and (type(parent) is not int or not 0 <= parent < number):
+        raise ValueError(f"the parent of trial {number} is {parent!r:.80}")
+    return parent
+
+
 def write_trials(folder: Path, trials: list[Trial]) -> None:
     """Save the requested points, and which of them were pruned."""
-    saved = [{"point": each.point, **({"pruned": True} if each.pruned else {})} for each in trials]
+    saved = [
+        {
+            "point": each.point,
+            **({} if each.parent is None else {"parent": each.parent}),
+            **({"pruned": True} if each.pruned else {}),
+        }
+        for each in trials
+    ]
     files.write_bytes(folder / TRIALS, json.dumps(checksummed({"trials": saved}), indent=1).encode())
 
 

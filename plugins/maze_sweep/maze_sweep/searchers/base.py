@@ -61,6 +61,14 @@ class Searcher(ABC):
         `Wait()` if the values of trials that are under way are needed first; it must not block until they are there.
         """
 
+    def parent(self, number: int) -> int | None:
+        """Return the earlier trial whose runs this one's go on from, seed by seed; None: they begin anew.
+
+        Called after `ask` has returned the trial's point. Weights and statistics are those of the earlier run's best
+        checkpoint, as with `--init-from`.
+        """
+        return None
+
     def tell(self, number: int, point: Point, value: float | None) -> None:  # noqa: B027 — some do not learn
         """Receive the value of a trial, the mean over its seeds; None if any of them has none. May be called twice."""
 

@@ -1,0 +1,98 @@
+"""Numbers that environments report in the `info` of each step, for algorithms that learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from maze_core.base.tree import Tree
+from maze_core.envs.checks import MisfitError, is_number
+
+
+class InfoColumns:
+    """The entries of the `info` that an algorithm learns from, of N environments.
+
+    Args:
+        names: keys of the `info`; every step has to report a number under each.
+        rows: N.
+    """
+
+    def __init__(self, names: Sequence[str], rows: int) -> None:
+        self.names = tuple(names)
+        self._last = {name: np.zeros(rows, np.float32) for name in names}
+        self._sums = {name: np.zeros(rows) for name in names}
+        """Of the unfinished episodes."""
+
+    def watched(self, row: int, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a `step` of an environment whose `info` is read; `step` itself where there is nothing to read."""
+        if not self.names:
+            return step
+
+        def stepped(action: Any) -> Any:
+            result = step(action)
+            self.read(row, result[4])
+            return result
+
+        return stepped
+
+    def read(self, row: int, info: Mapping[str, Any]) -> None:
+        """Take the numbers of a step.
+
+        Raises:
+            MisfitError: one is missing, or is no finite number.
+        """
+        for name in self.names:
+            if name not in info:
+                keys = ", ".join(sorted(map(str, info))) or "nothing"
+                raise MisfitError(
+                    f"an info without {name!r}, which the algorithm learns from: it has {keys}. "
+                    f"Next: report a number as info[{name!r}] in every step",
+                    row,
+                )
+            value = info[name]
+            if not is_number(value) or not isfinite(float(value)):
+                raise MisfitError(f"an info whose {name!r} is not a finite number: {value!r:.80}", row)
+            self._last[name][row] = value
+            self._sums[name][row] += float(value)
+
+    def rest(self, rows: np.ndarray) -> None:
+        """Take zeros for rows [N] bool that did not step."""
+        for values in self._last.values():
+            values[rows] = 0
+
+    def begin(self, rows: Any = slice(None)) -> None:
+        """Begin new episodes."""
+        for sums in self._sums.values():
+            sums[rows] = 0
+
+    def take(self) -> Tree:
+        """Return the numbers of the last step, leaves [N] float32 of their own."""
+        return {name: values.copy() for name, values in self._last.items()}
+
+    def end(self, row: int) -> dict[str, float]:
+        """Return the sums of the episode that has just ended as metrics, such as `cost_return_mean`."""
+        ended = {f"{name}_return_mean": float(sums[row]) for name, sums in self._sums.items()}
+        self.begin(row)
+        return ended
+
+
+def rows_of_infos(info: Mapping[str, Any], names: Sequence[str], rows: int, ended: np.ndarray) -> list[dict[str, Any]]:
+    """Return the entries of N environments' common `info` by row, as gymnasium's vectorised environments write it.
+
+    `ended`: rows whose last step is in `final_info`, where there is one.
+    """
+    found = [_row_of(info, names, row, rows) for row in range(rows)]
+    final = info.get("final_info")
+    if isinstance(final, Mapping):
+        for row in ended.tolist():
+            found[row] = _row_of(final, names, row, rows)
+    return found
+
+
+def _row_of(info: Mapping[str, Any], names: Sequence[str], row: int, rows: int) -> dict[str, Any]:
+    """Return the entries that a row has reported: `_NAME` says which rows have."""
+    told = (name for name in names if name in info and np.broadcast_to(info.get(f"_{name}", True), rows)[row])
+    return {name: np.broadcast_to(info[name], rows)[row] for name in told}

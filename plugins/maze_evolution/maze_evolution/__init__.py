@@ -1,0 +1,1 @@
+"""CMA-ES and population-based training for Maze."""

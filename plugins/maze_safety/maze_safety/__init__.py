@@ -1,0 +1,1 @@
+"""Reinforcement learning under a limit of cost for Maze."""

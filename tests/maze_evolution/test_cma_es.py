@@ -1,0 +1,129 @@
+"""CMA-ES: the strategy of `cma` with a state of its own, populations on workers, and runs that repeat exactly."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from maze_devkit.envs import SeededWalk
+from maze_es.evaluator import PairJob
+from maze_evolution.cma_es import Given
+from maze_evolution.strategy import Strategy
+
+from maze_core.base.errors import ConfigError
+from tests.killed import maze_until_killed
+
+SMALL = {
+    "algorithm.population_size": 6, "algorithm.pairs_per_job": 2, "model.hidden": [4],
+    "algorithm.max_steps": 30, "evaluation.n_episodes": 1,
+}  # fmt: skip
+
+
+def settings(**more):
+    return {**SMALL, **{f"algorithm.{name}": value for name, value in more.items()}}
+
+
+@pytest.fixture
+def cma(quick):
+    """`cma(env, overrides, **parts)`: a run of two epochs of two populations of six."""
+
+    def build(env="CartPole-v1", overrides=None, **parts):
+        return quick(env, "cma_es", settings() | (overrides or {}), **parts)
+
+    return build
+
+
+def told(strategy, generations):
+    for _ in range(generations):
+        population = strategy.ask()
+        strategy.tell(-np.square(population - np.arange(population.shape[1])).sum(1))
+    return strategy
+
+
+@pytest.mark.parametrize(("size", "diagonal"), [(5, False), (40, True), (320, True), (310, False)])
+def test_a_strategy_goes_on_bit_equally_and_leaves_numpys_generator_alone(size, diagonal):
+    def build():
+        return Strategy(np.zeros(size), 0.5, 8, 3, diagonal=diagonal)
+
+    before = np.random.get_state()
+    whole, half = told(build(), 14), told(build(), 7)
+    assert all(map(np.array_equal, before, np.random.get_state()))
+    again = build()
+    again.load_state(half.state())
+    np.random.rand(3)  # which must not matter
+    told(again, 7)
+    np.random.set_state(before)
+    assert again.mean.tobytes() == whole.mean.tobytes()
+    assert again.ask().tobytes() == whole.ask().tobytes()
+    assert again.stddev == whole.stddev
+    assert not np.array_equal(again.ask(), told(Strategy(np.zeros(size), 0.5, 8, 4, diagonal=diagonal), 14).ask())
+
+
+def test_it_finds_the_maximum():
+    strategy = told(Strategy(np.zeros(4), 0.5, 8, 1, diagonal=False), 120)
+    np.testing.assert_allclose(strategy.mean, np.arange(4), atol=1e-4)
+
+
+def test_each_member_plays_as_often_and_pairs_share_an_episode():
+    members = torch.arange(12.0).reshape(6, 2)
+    found = torch.cat([Given().of(members, PairJob(first, count)) for first, count in ((6, 2), (8, 2), (10, 2))])
+    torch.testing.assert_close(found, members.repeat(2, 1))
+
+
+def test_the_policy_is_the_mean_and_members_are_ranked_by_their_mean_returns(cma, monkeypatch):
+    run = cma(overrides=settings(n_episodes=3)).run
+    algorithm, seen = run.algorithm, []
+    play, tell = algorithm._evaluations.play, algorithm._strategy.tell
+    monkeypatch.setattr(algorithm._evaluations, "play", lambda pairs: seen.append(play(pairs)) or seen[-1])
+    monkeypatch.setattr(algorithm._strategy, "tell", lambda values: seen.append(values) or tell(values))
+    for own in algorithm.batches():
+        own.take()
+    results, values = seen
+    returns = np.concatenate([result.returns for result in results])  # pair by pair, three times
+    expected = [[np.mean([returns[3 * k + pair, side] for k in range(3)]) for side in (0, 1)] for pair in range(3)]
+    np.testing.assert_allclose(values, np.ravel(expected))
+    mean = torch.from_numpy(algorithm._strategy.mean).float()
+    assert algorithm._space.vector(run.policy).equal(mean)
+
+
+def test_large_networks_adapt_variances_alone(cma):
+    for limit, diagonal in ((5, True), (5000, False)):
+        run = cma(overrides=settings(full_covariance_below=limit)).run
+        assert run.algorithm._strategy._diagonal is diagonal
+
+
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(cma, tmp_path, whole_state, assert_same):
+    same = {**settings(epoch_length=2, n_epochs=4, n_episodes=2), "model.normalize_observations": True}
+    killed = tmp_path / "killed"
+    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
+    words = ["--env", "CartPole-v1", "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
+    maze_until_killed(["train", "cma_es", *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
+    cma("CartPole-v1", same, run_dir=None).resume(killed)
+    whole = cma("CartPole-v1", same)
+    whole.train()
+    assert_same(whole_state(whole.run_dir), whole_state(killed))
+    workers = cma("CartPole-v1", same, runner={"name": "local", "workers": 2})
+    workers.train()
+    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+
+
+def test_continuous_actions_and_memory_are_searched_too(cma):
+    pendulum = cma(lambda: gymnasium.make("Pendulum-v1", max_episode_steps=20), {"model.memory": "gru"})
+    pendulum.train()
+    assert pendulum.run.algorithm._evaluations.next_pair == 12
+
+
+def test_bad_parameters_are_refused(cma):
+    for path, value in (("population_size", 2), ("initial_stddev", 0), ("n_episodes", 0)):
+        with pytest.raises(ConfigError, match=rf"^algorithm\.{path}"):
+            _ = cma(SeededWalk, settings(**{path: value})).run
+
+
+@pytest.mark.learning
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cartpole_is_balanced(quick, seed):
+    context = quick(
+        "CartPole-v1", "cma_es", {"algorithm.n_epochs": 0, "algorithm.epoch_length": 10}, seed=seed, steps=80_000
+    )
+    context.train()
+    assert context.evaluate()["eval/return_mean"] >= 475
