@@ -18,7 +18,7 @@ from maze_core.plugins import discovery
         ("rllib-a3c", "maze train a2c"),
         ("rllib-ddpg", "maze train sac"),
         ("rllib-td3", "maze train sac"),
-        ("rllib-apex", "maze train rllib-dqn"),
+        ("rllib-apex", "maze train apex"),
         ("rllib-pg", "maze train pg"),
         ("rllib-maml", "no meta-learning"),
     ],

@@ -137,10 +137,12 @@ def test_cnn_refuses_anything_else_with_the_way_out(space):
         CnnModel(config).build_policy(space, spaces.Discrete(2), config)
 
 
-@pytest.mark.parametrize("space", [IMAGE, MIXED, spaces.Box(0, 255, (84, 84), np.uint8)])
-def test_mlp_refuses_images_with_the_way_out(space):
+@pytest.mark.parametrize(
+    ("space", "model"), [(IMAGE, "cnn"), (MIXED, "template"), (spaces.Box(0, 255, (84, 84), np.uint8), "cnn")]
+)
+def test_mlp_refuses_images_with_the_way_out(space, model):
     config = MlpConfig(name="mlp")
-    with pytest.raises(ConfigError, match=r"model\.name: the model mlp does not take images[\s\S]*cnn"):
+    with pytest.raises(ConfigError, match=rf"model\.name: the model mlp does not take images[\s\S]*{model}"):
         MlpModel(config).build_policy(space, spaces.Discrete(2), config)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Apex(DQN):
-    """Deep Q-learning from a replay that actors fill on the runner's workers, each exploring in its own measure."""
+    """Deep Q-learning from a replay that actors fill while the learner learns."""
 
     Config: ClassVar[type[AlgorithmConfig]] = ApexConfig
     config: ApexConfig

@@ -38,7 +38,7 @@ _ORDER = 1718050156
 
 
 class GAIL(Algorithm):
-    """Generative adversarial imitation of recorded trajectories, on-policy, for every action space."""
+    """Adversarial imitation of recorded trajectories, on-policy, for every action space."""
 
     Config: ClassVar[type[AlgorithmConfig]] = GAILConfig
     config: GAILConfig
