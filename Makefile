@@ -21,7 +21,7 @@ space  := $(subst ,, )
 # With it, every process that a target starts would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow lint types docs site gallery bench check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow lint types docs site gallery bench dist check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -97,7 +97,10 @@ gallery: setup ## make the pictures of docs/gallery.md anew; it needs Chromium
 bench: setup ## measure speed against other libraries, and learning
 	$(BIN)/python benchmarks/speed.py
 
+dist: setup ## build all distributions into dist/, check them, and try them in an empty environment
+	$(BIN)/python tools/dist.py
+
 check: lint types test test-slow ## everything CI runs
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) build .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

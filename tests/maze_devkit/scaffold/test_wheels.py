@@ -1,6 +1,7 @@
 """The wheel of the core and that of one bundled plugin, alone in an environment: nothing depends on the repository."""
 
 import json
+import tomllib
 import zipfile
 
 import pytest
@@ -52,3 +53,14 @@ def test_every_file_of_the_packages_is_in_the_wheels(wheels, kit_wheels):
         files = [file for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
         missing = {f"{source.name}/{file.relative_to(source).as_posix()}" for file in files} - packed
         assert not missing
+
+
+@pytest.mark.parametrize("folder", [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))])
+def test_every_distribution_says_what_an_index_shows(folder):
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert project["license-files"] == ["LICENSE"]
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert project["authors"]
+    assert project["keywords"]
+    assert "Typing :: Typed" in project["classifiers"]
+    assert all("<" in line for line in project["dependencies"] if line.startswith("maze-"))
