@@ -60,12 +60,12 @@ class Crowd(MultiAgentEnv):
     def reset(self, seed: int) -> Round:
         self._rng = np.random.default_rng(seed)
         self._here, self._steps = ["one", "two"], 0
-        return self._turn({}, {}, {})
+        return self.turn({}, {}, {})
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         assert actions.keys() == self._acting.keys()
         for name, action in actions.items():
-            self._check(name, action)
+            self.check(name, action)
         self._steps += 1
         rng, gone = self._rng, [name for name in self._here if self._rng.random() < 0.15]
         if self._steps == 2:
@@ -75,14 +75,14 @@ class Crowd(MultiAgentEnv):
         for name in self._here[:] if self._steps >= 12 else gone:
             self._here.remove(name)
             ended[int(rng.random() < 0.4)][name] = self.observe(name)
-        return self._turn(rewards, *ended)
+        return self.turn(rewards, *ended)
 
-    def _turn(self, rewards: Any, terminated: Any, truncated: Any) -> Round:
+    def turn(self, rewards: Any, terminated: Any, truncated: Any) -> Round:
         chosen = [name for name in self._here if self._rng.random() < 0.6] or self._here[:1]
         self._acting = {name: self.observe(name) for name in chosen}
         return Round(self._acting, rewards, terminated, truncated)
 
-    def _check(self, name: str, action: Any) -> None:
+    def check(self, name: str, action: Any) -> None:
         assert self._acting[name]["action_mask"][action], "a forbidden action"
 
     def observe(self, name: str) -> Any:
@@ -99,11 +99,11 @@ class Mixed(Crowd):
         self.observation_spaces["two"] = spaces.Box(-np.inf, np.inf, (3,), np.float32)
         self.action_spaces["two"] = spaces.Box(-1, 1, (2,), np.float32)
 
-    def _check(self, name: str, action: Any) -> None:
+    def check(self, name: str, action: Any) -> None:
         if name == "two":
             assert self.action_spaces["two"].contains(action), action
         else:
-            super()._check(name, action)
+            super().check(name, action)
 
     def observe(self, name: str) -> Any:
         seen = super().observe(name)
@@ -140,7 +140,7 @@ class Boxes(Crowd):
         self.observation_spaces = dict.fromkeys(self.agents, spaces.Box(-np.inf, np.inf, (2,), np.float32))
         self.action_spaces = dict.fromkeys(self.agents, spaces.Box(-1, 1, (2,), np.float32))
 
-    def _check(self, name: str, action: Any) -> None:
+    def check(self, name: str, action: Any) -> None:
         assert self.action_spaces[name].contains(action), action
 
     def observe(self, name: str) -> Any:
@@ -208,7 +208,7 @@ class Team(MultiAgentEnv):
     def reset(self, seed: int) -> Round:
         self._rng = np.random.default_rng(seed)
         self._count, self._walk = 0, [0.0, 0.0]
-        self._seen = self._look(("one", "two"))
+        self._seen = self.look(("one", "two"))
         return Round(self._seen)
 
     def step(self, actions: Mapping[str, Any]) -> Round:
@@ -217,7 +217,7 @@ class Team(MultiAgentEnv):
         self._walk = [self._walk[-1], float(self._rng.random())]
         rewards = {name: float(self._rng.integers(1, 9)) for name in actions}
         ends = {name: self._end() for name in actions}
-        after = self._look(actions)
+        after = self.look(actions)
         self.played.append(
             {name: (self._seen[name], int(actions[name]), rewards[name], ends[name], after[name]) for name in actions}
         )
@@ -226,7 +226,7 @@ class Team(MultiAgentEnv):
         }
         self._seen = {name: after[name] for name in actions if not ends[name]}
         if self._count == 2 and self._seen:
-            self._seen |= self._look(("late",))
+            self._seen |= self.look(("late",))
         return Round(self._seen, rewards, ended["terminated"], ended["truncated"])
 
     def _end(self) -> str:
@@ -234,7 +234,7 @@ class Team(MultiAgentEnv):
             return "truncated"
         return str(self._rng.choice(["", "terminated", "truncated"], p=[0.85, 0.1, 0.05]))
 
-    def _look(self, names: Any) -> dict[str, Any]:
+    def look(self, names: Any) -> dict[str, Any]:
         frames = np.array(self._walk, np.float32)
         return {
             name: {"x": np.array([self.agents.index(name), self._rng.normal()], np.float32), "frames": frames}

@@ -83,6 +83,17 @@ def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any, compatible: A
 
 
 @pytest.fixture
+def also_installed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`also_installed(kind, name, plugin)`: runs that are built from now on find this class, too."""
+
+    def add(kind: str, name: str, plugin: type[Any]) -> None:
+        overlay = discovery.overlay
+        monkeypatch.setattr(discovery, "overlay", lambda own, *base: overlay({**own, (kind, name): plugin}, *base))
+
+    return add
+
+
+@pytest.fixture
 def quick(tmp_path: Path, known_plugins: None) -> Any:
     """`quick(env, algorithm, overrides, **parts)`: a silent RunContext of two epochs of two updates, seed 1."""
     numbers = count()

@@ -64,16 +64,16 @@ class Guarded(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self._steps = 0
-        return self._look(), {}
+        return self.look(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         for allowed, choice in zip(self.members, choices(self.action_space, action), strict=True):
             if not allowed[choice]:
                 raise ValueError(f"{action!r} is forbidden by {self.members!r}")
         self._steps += 1
-        return self._look(), float(self._steps % 2), False, self._steps >= 9, {}
+        return self.look(), float(self._steps % 2), False, self._steps >= 9, {}
 
-    def _look(self) -> dict[str, Any]:
+    def look(self) -> dict[str, Any]:
         self.members = [self._draw(size) for size in sizes(self.action_space)]
         if self._closed is not None and self._steps >= self._closed:
             self.members = [np.zeros_like(each) for each in self.members]

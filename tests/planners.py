@@ -26,17 +26,17 @@ class Doors(gymnasium.Env[np.ndarray, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, Any]:
         super().reset(seed=seed)
         self.steps = 0
-        return self._draw(), {}
+        return self.draw(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         reward = self.pay(action)
         self.steps += 1
-        return self._draw(), reward, self.steps == STEPS, False, {}
+        return self.draw(), reward, self.steps == STEPS, False, {}
 
     def pay(self, action: Any) -> float:
         return float(action == self.right)
 
-    def _draw(self) -> np.ndarray:
+    def draw(self) -> np.ndarray:
         self.right = int(self.np_random.integers(CHOICES))
         return np.array([self.steps, self.np_random.normal()], np.float32)
 
@@ -58,7 +58,7 @@ class Shared(Doors):
 class Chance(Doors):
     """Doors that nobody can copy: chance comes from elsewhere."""
 
-    def _draw(self) -> np.ndarray:
+    def draw(self) -> np.ndarray:
         self.right = int(np.random.randint(CHOICES))
         return np.array([self.steps, np.random.normal()], np.float32)
 
@@ -73,8 +73,8 @@ class Levers(Doors):
         self.pulled = float(action[0])
         return -abs(self.pulled - 2 * self.right)
 
-    def _draw(self) -> np.ndarray:
-        super()._draw()
+    def draw(self) -> np.ndarray:
+        super().draw()
         return np.array([self.steps, self.pulled], np.float32)
 
 

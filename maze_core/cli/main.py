@@ -156,7 +156,7 @@ def _prepare_streams() -> None:
     sys.stderr = cast("TextIO", TolerantStream(sys.stderr))
 
 
-def _warn_plainly() -> None:
+def warn_plainly() -> None:
     """Print warnings of Maze and its plugins as a line; those of other code keep Python's form."""
     usual = warnings.showwarning
 
@@ -173,7 +173,7 @@ def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 after Ctrl-C, 143 after SIGTERM."""
     _prepare_streams()
     end_on_signals()
-    _warn_plainly()
+    warn_plainly()
     try:
         app()
     except Exception as error:  # noqa: BLE001 — nothing above this would report it

@@ -117,6 +117,11 @@ class RunEnvironments:
         self._pools.append(pool)
         return pool, host
 
+    @property
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """The workers that `workers` and `learners` started."""
+        return tuple(self._pools)
+
     def close(self) -> None:
         """Close all workers and environments."""
         release(*self._pools, self._training, self._evaluation, *self._spares)

@@ -315,6 +315,11 @@ class Run(RunProgress):
         """Return further learners started by the runner, closed with the run, and this machine's address for them."""
         return self._environments.learners(task, count, self.device.type == "cuda")
 
+    @property
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """The workers that `workers` and `learners` started, in that order, to see how they are: their `restarts`."""
+        return self._environments.pools
+
     # Evaluation
 
     def evaluate(

@@ -179,7 +179,7 @@ def test_what_cannot_be_copied_is_refused_before_the_first_step(ahead):
 def test_an_environment_that_is_not_what_it_was_is_one_clear_error(ahead, monkeypatch):
     context = ahead()
     monkeypatch.setattr("maze_core.collect.agents.planning.copies_by_replay", lambda *_: False)
-    monkeypatch.setattr(planners.Doors, "_draw", planners.Chance._draw)
+    monkeypatch.setattr(planners.Doors, "draw", planners.Chance.draw)
     with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 0\).*'observation'.*cannot look ahead"):
         context.evaluate()
 

@@ -1,11 +1,9 @@
 """Names of strangers are printed as they are written: no command to the terminal, no further line, no markup."""
 
-import io
 import json
 
 import pytest
 import yaml
-from rich.console import Console
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
@@ -73,13 +71,13 @@ def test_a_recording(tmp_path, known_plugins):
     assert f"{PLAIN}  {PLAIN} {PLAIN}" in shown.stdout
 
 
-def test_a_console(capsys):
+def test_a_console(capsys, monkeypatch):
     PlainOutput().write([(NAME, "")])
     assert capsys.readouterr().out == f"{PLAIN}\n"
-    live = LiveOutput()
-    live._console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None)
-    live.write([(NAME, "bold")])
-    assert PLAIN in live._console.file.getvalue()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    LiveOutput().write([(NAME, "bold")])
+    assert PLAIN in capsys.readouterr().out
 
 
 def test_tables_on_a_terminal(monkeypatch, capsys):

@@ -16,7 +16,7 @@ def show(monkeypatch):
         print(warnings.formatwarning(message, category, filename, lineno, line), file=sys.stderr)
 
     monkeypatch.setattr(warnings, "showwarning", usual)
-    main._warn_plainly()
+    main.warn_plainly()
     return warnings.showwarning
 
 

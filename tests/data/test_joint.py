@@ -111,8 +111,8 @@ def test_of_a_full_buffer_come_the_newest_joint_steps_whose_rows_are_all_there(n
 
 
 def test_the_joint_steps_are_saved_with_the_rows():
-    old, _ = filled(70, 90)
-    new = ReplayBuffer(*old._spaces, 90, lanes=9, selector=Joint(), agents=3)
+    (old, _), env = filled(70, 90), LanesVectorEnv(lambda _: Team(), 1)
+    new = ReplayBuffer(env.observation_space, env.action_space, 90, lanes=9, selector=Joint(), agents=3)
     first = old.oldest
     new.restore(first, old.read(first, old.settled - first))
     new.rows, new.steps = old.settled, old.steps

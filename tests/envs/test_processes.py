@@ -12,9 +12,11 @@ from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.envs.processes.pool import Pool
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from tests.sockets import alive
 from tests.spoilt import SPOILT_BYTES, write_everywhere
 
 SEEDS = EpisodeSeeds(21, Purpose.TRAIN_EPISODES)
@@ -64,7 +66,7 @@ class Failing:
         if index == 1 and self.way == "refuse":
             raise ConfigError("no such map", where="env.map")
         if index == 1 and self.way == "exit at start":
-            os._exit(5)
+            FailingEnv("exit", at=1).step(0)
         return FailingEnv(self.way) if index == 1 else SeededWalk()
 
 
@@ -159,8 +161,7 @@ def test_a_worker_that_raises_gives_its_traceback_and_index(start):
 
 def test_a_killed_worker_is_an_error_within_two_seconds(start):
     env, out = start(walk)
-    victim = env._pool.members[1]
-    os.kill(victim.process.pid, signal.SIGKILL)
+    os.kill(env.pids[1], signal.SIGKILL)
     began = time.monotonic()
     with pytest.raises(RunError, match=r"environments 1 to 2 died with exit code -9 \(SIGKILL\)"):
         drive(env, out, range(2))
@@ -170,7 +171,7 @@ def test_a_killed_worker_is_an_error_within_two_seconds(start):
 
 def test_a_worker_killed_during_a_step_is_noticed_at_once(start):
     env, out = start(Failing("hang"), step_timeout=30)
-    pid = env._pool.members[1].process.pid
+    pid = env.pids[1]
 
     import threading
 
@@ -216,7 +217,7 @@ def test_failures_while_starting():
         ProcessVectorEnv(Failing("construct"), 2, 2)
     with pytest.raises(ConfigError, match=r"^env.map: no such map$"):
         ProcessVectorEnv(Failing("refuse"), 2, 2)
-    with pytest.raises(RunError, match=r"environment 1 died with exit code 5\n.*__main__"):
+    with pytest.raises(RunError, match=r"environment 1 died with exit code 7\n.*__main__"):
         ProcessVectorEnv(Failing("exit at start"), 2, 2)
 
 
@@ -270,35 +271,35 @@ def test_nothing_is_left_behind(start):
     env, out = start(walk)
     drive(env, out, range(3))
     assert not lasting_blocks(before)  # the name is gone while the block is in use
-    members = env._pool.members
+    pids = env.pids
     env.close()
     env.close()
-    assert not any(member.process.is_alive() for member in members)
+    assert not any(map(alive, pids))
     other, _ = start(walk)
-    os.kill(other._pool.members[0].process.pid, signal.SIGKILL)
+    os.kill(other.pids[0], signal.SIGKILL)
     other.close()
     assert not lasting_blocks(before)
 
 
 def test_workers_end_when_the_last_reference_is_gone():
     env = ProcessVectorEnv(walk, 2, 2)
-    members = env._pool.members
+    pids = env.pids
     del env
     gc.collect()
-    assert not any(member.process.is_alive() for member in members)
+    assert not any(map(alive, pids))
 
 
 def test_workers_do_not_mind_ctrl_c(start):
     env, out = start(walk)
-    for member in env._pool.members:
-        os.kill(member.process.pid, signal.SIGINT)
+    for pid in env.pids:
+        os.kill(pid, signal.SIGINT)
     drive(env, out, range(3))
 
 
 def test_an_interrupt_between_command_and_reply_does_no_harm(start, monkeypatch):
     env, out = start(walk)
     with monkeypatch.context() as patch:
-        patch.setattr(env._pool, "gather", raise_interrupt)
+        patch.setattr(Pool, "gather", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             env.step(actions_at(env, 0), out)
     assert env.state()["length"].tolist() == [1, 1, 1]
@@ -310,7 +311,7 @@ def raise_interrupt(*arguments):
 
 
 def assert_ended(env):
-    assert env._pool.members == []
+    assert env.pids == []
 
 
 @pytest.mark.parametrize("limit", [1e7, 1e300])

@@ -152,13 +152,19 @@ def test_configurations_that_cannot_work_are_refused(bc, walk_demos, overrides, 
         bc(SeededWalk, walk_demos, overrides).train()
 
 
+def learnt_from(run):
+    """The observations of one pass, and the actions that were taken there."""
+    batches = [batch for _ in range(run.epoch_length) for batch in run.algorithm.batches()]
+    return torch.cat([b.obs["observation"] for b in batches]), torch.cat([b.actions["action"] for b in batches])
+
+
 def test_validation_is_the_loss_of_the_held_out_rows(bc, walk_demos):
-    run = bc(SeededWalk, walk_demos, {"algorithm.validation_percentage": 40}).run
+    run, whole = (bc(SeededWalk, walk_demos, {"algorithm.validation_percentage": share}).run for share in (40, 0))
     metrics = run.algorithm.validate(run.policy)
-    held_out = run.algorithm._validation
-    batch = held_out.batch(np.arange(len(held_out)), torch.device("cpu"))
-    logits = run.policy.distribution(batch.obs).parts["action"].logits
-    taken = batch.actions["action"]
+    (learnt, _), (seen, taken) = learnt_from(run), learnt_from(whole)
+    held_out = ~(seen[:, None] == learnt).all(-1).any(1)
+    assert held_out.sum() == len(seen) - len(learnt) > 0
+    logits, taken = run.policy.distribution({"observation": seen[held_out]}).parts["action"].logits, taken[held_out]
     assert metrics["validation/loss"] == pytest.approx(nn.functional.cross_entropy(logits, taken).item(), rel=1e-5)
     assert metrics["validation/accuracy"] == pytest.approx((logits.argmax(-1) == taken).float().mean().item())
 

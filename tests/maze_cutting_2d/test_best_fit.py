@@ -34,7 +34,7 @@ def test_it_follows_its_rule(instances):
     over = False
     while not over:
         action = best_fit(observation["pieces"], observation["pieces_present"], observation["order"])
-        assert action == by_hand(env._episode.shop)
+        assert action == by_hand(env.episode.shop)
         observation, _, over, *_ = env.step(action)
 
 

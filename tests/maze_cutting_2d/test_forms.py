@@ -30,7 +30,7 @@ def test_the_mask_allows_exactly_what_does_not_change():
     observation, _ = env.reset(seed=3)
     rng, over = np.random.default_rng(0), False
     while not over:
-        shop = env._episode.shop
+        shop = env.episode.shop
         for action in range(env.action_space.n):
             slot, way = action // 4, WAYS[action % 4]
             assert observation["action_mask"][action] == (shop.possible(slot, way) == (slot, way))
@@ -44,7 +44,7 @@ def test_the_mask_allows_exactly_what_does_not_change():
 def test_what_is_seen():
     env = Cutting(config(sheet=(10, 5), catalogue=((4, 3), (2, 2)), orders=3, known=2, form="flat", inventory=4))
     first, _ = env.reset(seed=1)
-    orders = [np.array(order) / 10 for order in env._episode.shop.orders]
+    orders = [np.array(order) / 10 for order in env.episode.shop.orders]
     assert first["order"].tolist() == pytest.approx(orders[0].tolist())
     assert first["upcoming"].tolist() == [pytest.approx([*orders[1], 1.0]), pytest.approx([*orders[2], 0.5])]
     assert first["pieces"].tolist() == [pytest.approx([1.0, 0.5, 1.0]), [0] * 3, [0] * 3, [0] * 3]
@@ -67,8 +67,8 @@ def test_the_seed_decides_an_episode_and_random_instances_have_catalogues_of_the
 @pytest.mark.parametrize("masked", [True, False])
 def test_the_structured_form_plays_the_flat_form_s_episodes(masked):
     """With any choices, possible or not: equal rewards, stock and observations after each decision."""
-    flat = Cutting(config(form="masked" if masked else "flat", instances="random"))
-    structured = StructuredCutting(flat._config, masked=masked)
+    both = config(form="masked" if masked else "flat", instances="random")
+    flat, structured = Cutting(both), StructuredCutting(both, masked=masked)
     seen, _ = flat.reset(seed=7)
     observation = structured.reset(np.random.default_rng(np.random.PCG64(np.random.SeedSequence(7))))
     rng, over = np.random.default_rng(1), False

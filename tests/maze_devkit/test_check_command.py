@@ -75,13 +75,12 @@ def test_a_trial_that_is_none_is_reported(publish, findings):
     assert findings(*publish("wrapper", source))["builds"].state == "failed"
 
 
-def test_what_others_say_about_a_plugin_is_not_heard(publish, findings, installed):
+def test_what_others_say_about_a_plugin_is_not_heard(publish, installed, tmp_path):
     from dataclasses import replace
 
     kind, name = publish("wrapper", BROKEN + WAIVING)
-    (said,) = discovery.entries("maze.conformance", "wrapper.tested")
-    assert Subject(replace(find(kind, name), distribution="another"), Path())._may_say(said) is False
-    assert Subject(find(kind, name), Path())._may_say(said) is True
+    assert Subject(replace(find(kind, name), distribution="another"), tmp_path / "trials").walk.waived == {}
+    assert Subject(find(kind, name), tmp_path / "trials").walk.waived == {"config_described": "nobody reads it"}
 
 
 def test_the_kit_needs_neither_pytest_nor_torch_until_it_is_used():

@@ -16,7 +16,6 @@ from maze_dqn.network import NoisyDense, ValueNetwork
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.collect.policies.base import ActingPolicy
-from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
@@ -98,7 +97,7 @@ def test_the_target_of_every_row(learn, double, n_step):
             parameter.normal_(generator=torch.Generator().manual_seed(parameter.numel() + (parameter is policy)))
         next(iter(policy.heads.parameters())).neg_()
     batch = algorithm.kept["collector"].sample(64, 0.9, n_step)
-    found = algorithm._target_of(policy, batch)
+    found = algorithm.target_of(policy, batch)
     with torch.no_grad():
         ours, theirs = policy.atoms(batch.next_obs)[..., 0], target.atoms(batch.next_obs)[..., 0]
     sizes, differ = context.run.action_space.nvec.tolist(), 0
@@ -146,7 +145,7 @@ def test_priorities_are_the_errors_of_the_last_look(learn):
     def watched(policy, batch):
         loss = compute(policy, batch)
         chosen = policy.at(policy.atoms(batch.obs), policy.actions.indices(batch.actions))[:, 0, 0]
-        error = run.algorithm._target_of(policy, batch)[:, 0] - chosen
+        error = run.algorithm.target_of(policy, batch)[:, 0] - chosen
         rows = torch.nn.functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none")
         torch.testing.assert_close(loss.total, (rows * batch.extra["weight"]).mean())
         seen.append((batch.extra["slot"].numpy(), error.detach().abs().numpy()))
@@ -224,12 +223,12 @@ QUIET = {"algorithm.exploration_initial": 0.0, "algorithm.exploration_final": 0.
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-def test_noise_finds_what_the_greedy_never_tries(learn, noisy):
+def test_noise_finds_what_the_greedy_never_tries(learn, also_installed, noisy):
     """The buffer begins with action 1, so that without random actions and noise nothing else may ever be tried."""
     values = FAST | RAINBOW | QUIET | {"algorithm.initial_sampling_policy": "one", "algorithm.noisy": noisy}
     values |= {"algorithm.n_step": 1, "algorithm.epoch_length": 300, "algorithm.noisy_std": 1.0}
+    also_installed("policy", "one", One)
     context = learn(Arms, overrides=values)
-    context._load = discovery.overlay({("policy", "one"): One}, context._load)
     with torch.no_grad():  # action 1 seems best at first
         context.run.policy.heads["choices"][-1].bias.copy_(torch.tensor([-0.1, 0.1, -0.1]))
     assert context.train().final_evaluation["eval/return_mean"] == (1.0 if noisy else 0.4)

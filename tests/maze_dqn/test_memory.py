@@ -56,7 +56,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
     sequences, target = replayed(batch), algorithm.target.module
     with torch.no_grad():
         chosen = policy.at(policy.atoms(batch.obs, sequences), policy.actions.indices(batch.actions))[..., 0]
-        found = algorithm._target_of(policy, batch)[..., 0]
+        found = algorithm.target_of(policy, batch)[..., 0]
     for row in torch.nonzero(first).flatten().tolist():
         obs, following = rows_until(batch.obs["page"][row]), rows_until(batch.next_obs["page"][row])
         with torch.no_grad():

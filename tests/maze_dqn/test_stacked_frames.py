@@ -32,13 +32,13 @@ class Screen(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.left = 7
-        return self._picture(), {}
+        return self.picture(), {}
 
     def step(self, action):
         self.left -= 1
-        return self._picture(), float(action), False, self.left == 0, {}
+        return self.picture(), float(action), False, self.left == 0, {}
 
-    def _picture(self):
+    def picture(self):
         return self.np_random.integers(256, size=(36, 36), dtype=np.uint8)
 
 
@@ -47,7 +47,7 @@ class Board(Screen):
 
     observation_space = spaces.Box(0, 255, (36, 36, 4), np.uint8)
 
-    def _picture(self):
+    def picture(self):
         return self.np_random.integers(256, size=(36, 36, 4), dtype=np.uint8)
 
 
@@ -60,8 +60,8 @@ class Barred(Screen):
         assert action != 1
         return super().step(action)
 
-    def _picture(self):
-        return {"observation": super()._picture(), "action_mask": np.array([1, 0, 1], np.int8)}
+    def picture(self):
+        return {"observation": super().picture(), "action_mask": np.array([1, 0, 1], np.int8)}
 
 
 def sampled(context):

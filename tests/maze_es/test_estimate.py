@@ -36,7 +36,7 @@ def flat_gradient(run, algorithm, batch):
     run.policy.zero_grad()
     run.hooks.compute_loss(policy=run.policy, batch=batch).total.backward()
     gradients = dict(run.policy.named_parameters())
-    return np.concatenate([gradients[name].grad.numpy().reshape(-1) for name in algorithm._space.shapes])
+    return np.concatenate([gradients[name].grad.numpy().reshape(-1) for name in algorithm.space.shapes])
 
 
 def philox_normals(seed, index, size):
@@ -47,7 +47,7 @@ def philox_normals(seed, index, size):
 def test_the_gradient_is_minus_the_estimate_and_the_penalty(built):
     """arXiv 1703.03864, algorithm 2 with ranks and antithetic pairs, written out with numpy."""
     run, algorithm = built({"algorithm.l2_penalty": 0.3})
-    theta = algorithm._space.vector(run.policy).double().numpy()
+    theta = algorithm.space.vector(run.policy).double().numpy()
     returns = np.random.default_rng(0).normal(size=(6, 2))
     ranks = centred_ranks(returns)
     estimate = np.zeros(theta.size)
@@ -66,9 +66,9 @@ def test_linear_fitness_gives_the_exact_direction_from_as_many_pairs_as_dimensio
     """With F(theta) = a theta + b the pairs' differences are 2 sigma a eps: baseline and theta cancel exactly, so the
     estimate is the second moment of the directions times a, and solving for a gives it back."""
     run, algorithm = built({"algorithm.l2_penalty": 0.0})
-    size, sigma = algorithm._space.size, 0.02
+    size, sigma = algorithm.space.size, 0.02
     rng = np.random.default_rng(1)
-    slope, theta = rng.normal(size=size), algorithm._space.vector(run.policy).double().numpy()
+    slope, theta = rng.normal(size=size), algorithm.space.vector(run.policy).double().numpy()
     pairs = 3 * size
     directions = Noise(noise_seed(run.seed), size).rows(range(pairs)).astype(np.float64)
     fitness = np.stack([(theta + sign * sigma * directions) @ slope + 1000.0 for sign in (1, -1)], 1)
@@ -79,7 +79,7 @@ def test_linear_fitness_gives_the_exact_direction_from_as_many_pairs_as_dimensio
 
 def test_ranks_of_linear_fitness_point_along_it(built):
     run, algorithm = built({"algorithm.l2_penalty": 0.0})
-    size, pairs = algorithm._space.size, 4000
+    size, pairs = algorithm.space.size, 4000
     slope = np.random.default_rng(2).normal(size=size)
     climbs = Noise(noise_seed(run.seed), size).rows(range(pairs)) @ slope
     gradient = flat_gradient(run, algorithm, batch_of(centred_ranks(np.stack([climbs, -climbs], 1))))
@@ -96,16 +96,16 @@ def test_steps_climb_a_hill_and_find_the_top(built, optimizer):
     run, algorithm = built(
         {"algorithm.l2_penalty": 0.0, "algorithm.optimizer": optimizer, "algorithm.step_size": step_size}
     )
-    size = algorithm._space.size
+    size = algorithm.space.size
     top = np.random.default_rng(3).normal(size=size)
     noise, sigma, far = Noise(noise_seed(run.seed), size), 0.1, None
     for update in range(250):
-        theta = algorithm._space.vector(run.policy).double().numpy()
+        theta = algorithm.space.vector(run.policy).double().numpy()
         far = far or np.linalg.norm(theta - top)
         directions = noise.rows(range(update * 50, update * 50 + 50)).astype(np.float64)
         returns = [[-np.sum((theta + s * sigma * d - top) ** 2) for s in (1, -1)] for d in directions]
         step(run, batch_of(centred_ranks(np.array(returns)), first=update * 50))
-    assert np.linalg.norm(algorithm._space.vector(run.policy).double().numpy() - top) < 0.35 * far
+    assert np.linalg.norm(algorithm.space.vector(run.policy).double().numpy() - top) < 0.35 * far
 
 
 def test_momentum_and_step_size_reach_the_optimizer(built):
@@ -119,7 +119,7 @@ def test_only_what_actions_depend_on_is_searched(built):
     assert not built()[0].policy.has_critic  # nobody needs one
     run, algorithm = built({"model.critic": "separate"})
     assert run.policy.has_critic
-    searched = set(algorithm._space.shapes)
+    searched = set(algorithm.space.shapes)
     assert searched == {name for name, _ in run.policy.named_parameters() if name.startswith(("encoder", "heads"))}
     before = {name: value.clone() for name, value in run.policy.state_dict().items()}
     step(run, next(algorithm.batches()))
@@ -131,7 +131,7 @@ def test_a_standard_deviation_is_searched_only_where_it_is_used(built):
     def searched(**overrides):
         env = {"env": "Pendulum-v1"}
         _, algorithm = built({f"algorithm.{name}": value for name, value in overrides.items()}, **env)
-        return {name.rpartition(".")[2] for name in algorithm._space.shapes}
+        return {name.rpartition(".")[2] for name in algorithm.space.shapes}
 
     assert "log_std" not in searched()
     assert "log_std" in searched(deterministic=False)
@@ -140,18 +140,21 @@ def test_a_standard_deviation_is_searched_only_where_it_is_used(built):
 def test_a_vector_is_cut_where_it_was_joined(built):
     run, algorithm = built()
     parameters = dict(run.policy.named_parameters())
-    parts = algorithm._space.split(algorithm._space.vector(run.policy))
+    parts = algorithm.space.split(algorithm.space.vector(run.policy))
     assert all(parts[name].equal(parameters[name].detach()) for name in parts)
-    assert sum(part.numel() for part in parts.values()) == algorithm._space.size
-    stacked = algorithm._space.split(torch.zeros(5, algorithm._space.size))
+    assert sum(part.numel() for part in parts.values()) == algorithm.space.size
+    stacked = algorithm.space.split(torch.zeros(5, algorithm.space.size))
     assert all(stacked[name].shape == (5, *parameters[name].shape) for name in parts)
 
 
-def test_the_workers_are_sent_the_vector_and_the_buffers(built):
+def test_the_workers_are_sent_the_vector_and_the_buffers(built, monkeypatch):
     run, algorithm = built({"model.normalize_observations": True})
-    algorithm._evaluations.share(algorithm._space.vector(algorithm._run.policy))
-    arrays = algorithm._evaluations._workers._shared.arrays
-    np.testing.assert_array_equal(arrays[PARAMETERS], algorithm._space.vector(run.policy).numpy())
+    (pool,), sent = run.pools, []
+    share = pool.share
+    monkeypatch.setattr(pool, "share", lambda arrays: sent.append(arrays) or share(arrays))
+    algorithm.evaluate_population()
+    (arrays,) = sent
+    np.testing.assert_array_equal(arrays[PARAMETERS], algorithm.space.vector(run.policy).numpy())
     assert {name for name in arrays if name != PARAMETERS} == {n for n in run.policy.state_dict() if "normalizer" in n}
 
 
@@ -168,7 +171,7 @@ def test_a_model_without_anything_to_search_is_refused(es):
             return self.linear(obs["observation"].float())
 
     run = es(SeededWalk, model=Frozen).run  # its head is searched
-    assert all(name.startswith("heads") for name in run.algorithm._space.shapes)
+    assert all(name.startswith("heads") for name in run.algorithm.space.shapes)
     run.policy.requires_grad_(False)
     with pytest.raises(ConfigError, match="no trainable parameter"):
         ES(run.config.algorithm).setup(run)

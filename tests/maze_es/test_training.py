@@ -16,6 +16,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_devkit.probes import Bandit, Doors, Workshop
 from maze_es.config import ESConfig
+from maze_es.evaluations import Evaluations
 from torch import nn
 
 from maze_core.base.errors import ConfigError, RunError
@@ -52,11 +53,11 @@ def test_any_number_of_workers_on_any_runner_gives_the_same_bits(es, whole_state
 
 def test_workers_that_die_change_nothing_but_time(es, whole_state, assert_same):
     context = es("CartPole-v1", {**JOBS, "algorithm.n_epochs": 4, "algorithm.n_workers": 2}, runner="local")
-    pool = context.run.algorithm._evaluations._workers
+    (pool,) = context.run.pools
     context.train(2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        os.kill(pool._members[0].process.pid, signal.SIGKILL)
+        os.kill(pool.pids[0], signal.SIGKILL)
         context.train(2)
     assert pool.restarts == 1
     quiet = es("CartPole-v1", {**JOBS, "algorithm.n_epochs": 4})
@@ -130,7 +131,7 @@ def run_updates(context, count=1):
     """The sizes of the populations of some updates, as (pairs, steps)."""
     sizes = []
     for _ in range(count):
-        results = context.run.algorithm._evaluate_population()
+        results = context.run.algorithm.evaluate_population()
         sizes.append((sum(len(r.returns) for r in results), sum(int(r.lengths.sum()) for r in results)))
     return sizes
 
@@ -139,7 +140,7 @@ def run_updates(context, count=1):
 def test_at_least_the_configured_rollouts(es, rollouts, pairs):
     context = es(overrides={"algorithm.n_rollouts_per_update": rollouts, "algorithm.pairs_per_job": 3})
     assert [each[0] for each in run_updates(context, 2)] == [pairs, pairs]
-    assert context.run.algorithm._evaluations.next_pair == 2 * pairs
+    assert context.run.algorithm.state()["next_pair"] == 2 * pairs
 
 
 def test_at_least_the_configured_steps(es):
@@ -153,7 +154,7 @@ def test_at_least_the_configured_steps(es):
 
 def test_jobs_have_nearly_equal_sizes_and_lose_nothing(es):
     context = es(overrides={"algorithm.n_rollouts_per_update": 14, "algorithm.pairs_per_job": 3})
-    sizes = [len(r.returns) for r in context.run.algorithm._evaluate_population()]
+    sizes = [len(r.returns) for r in context.run.algorithm.evaluate_population()]
     assert sum(sizes) == 7
     assert max(sizes) - min(sizes) <= 1
     assert len(sizes) == ceil(7 / 3)
@@ -161,18 +162,16 @@ def test_jobs_have_nearly_equal_sizes_and_lose_nothing(es):
 
 def test_episodes_are_cut_at_max_steps(es):
     context = es(overrides={"algorithm.max_steps": 9, "algorithm.n_rollouts_per_update": 6})
-    (result,) = context.run.algorithm._evaluate_population()
+    (result,) = context.run.algorithm.evaluate_population()
     assert result.lengths.max() == 9
     np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole gives 1 for each step
     context.train()
 
 
-def test_returns_and_steps_are_counted_truly(es):
+def test_returns_and_steps_are_counted_truly(es, monkeypatch):
     context = es("CartPole-v1", {"algorithm.n_rollouts_per_update": 8, "algorithm.n_epochs": 1})
-    seen = []
-    algorithm = context.run.algorithm
-    original = algorithm._evaluations.play
-    algorithm._evaluations.play = lambda pairs: seen.append(original(pairs)) or seen[-1]
+    seen, play = [], Evaluations.play
+    monkeypatch.setattr(Evaluations, "play", lambda self, pairs: seen.append(play(self, pairs)) or seen[-1])
     context.train()
     returns = np.concatenate([r.returns.reshape(-1) for results in seen for r in results])
     lengths = np.concatenate([r.lengths.reshape(-1) for results in seen for r in results])
@@ -187,8 +186,8 @@ def test_members_get_what_their_parameters_get_alone(es):
     """Each return equals that of an ordinary evaluation of theta ± sigma * eps on the pair's episode."""
     context = es("CartPole-v1", {"algorithm.noise_stddev": 0.5, "algorithm.n_rollouts_per_update": 8})
     run, algorithm = context.run, context.run.algorithm
-    (result,) = algorithm._evaluate_population()
-    theta = algorithm._space.vector(run.policy)
+    (result,) = algorithm.evaluate_population()
+    theta = algorithm.space.vector(run.policy)
     from maze_core.base.seeding import EpisodeSeeds, Purpose
 
     seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, stride=1)
@@ -197,7 +196,7 @@ def test_members_get_what_their_parameters_get_alone(es):
     for i in range(4):
         for side, sign in enumerate((1, -1)):
             with torch.no_grad():
-                for name, value in algorithm._space.split(theta + sign * 0.5 * directions[i]).items():
+                for name, value in algorithm.space.split(theta + sign * 0.5 * directions[i]).items():
                     run.policy.get_parameter(name).copy_(value)
             obs, _ = env.reset(seed=seeds(i, 0))
             total, over = 0.0, False
@@ -211,7 +210,7 @@ def test_members_get_what_their_parameters_get_alone(es):
 def test_both_of_a_pair_share_noise_of_actions(es):
     """With a perturbation of nothing, members that sample act alike, and unlike other pairs."""
     overrides = {"algorithm.noise_stddev": 1e-12, "algorithm.deterministic": False, "algorithm.pairs_per_job": 4}
-    (result,) = es(SeededWalk, {**overrides, "algorithm.n_rollouts_per_update": 8}).run.algorithm._evaluate_population()
+    (result,) = es(SeededWalk, {**overrides, "algorithm.n_rollouts_per_update": 8}).run.algorithm.evaluate_population()
     np.testing.assert_array_equal(result.returns[:, 0], result.returns[:, 1])
     assert len(np.unique(result.returns)) == 4
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 from maze_devkit.envs import SeededWalk
-from maze_es.population import LayeredPopulation
+from maze_es.population import LayeredPopulation, make_population
 from maze_es.wrapper import PolicyWrapper, WrappedPolicy
 
 from maze_core.base.errors import ConfigError
@@ -50,7 +51,8 @@ def wrapped(es, monkeypatch):
 def test_the_wrapper_has_the_last_word_everywhere(wrapped, part, action):
     context = wrapped(part, **{"algorithm.deterministic": action == 2})
     assert isinstance(context.policy, WrappedPolicy)
-    assert isinstance(context.run.algorithm._evaluations._workers._tasks[0]._population, LayeredPopulation)
+    some = {"observation": torch.randn(4, 2)}
+    assert isinstance(make_population(context.policy, context.run.algorithm.space, some), LayeredPopulation)
     context.train()
     negative = {taken for position, taken in TAKEN if position < 0}
     assert negative == {action}

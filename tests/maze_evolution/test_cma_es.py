@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
+from maze_es.evaluations import Evaluations
 from maze_es.evaluator import PairJob
 from maze_evolution.cma_es import Given
 from maze_evolution.strategy import Strategy
@@ -71,24 +72,37 @@ def test_each_member_plays_as_often_and_pairs_share_an_episode():
 
 def test_the_policy_is_the_mean_and_members_are_ranked_by_their_mean_returns(cma, monkeypatch):
     run = cma(overrides=settings(n_episodes=3)).run
-    algorithm, seen = run.algorithm, []
-    play, tell = algorithm._evaluations.play, algorithm._strategy.tell
-    monkeypatch.setattr(algorithm._evaluations, "play", lambda pairs: seen.append(play(pairs)) or seen[-1])
-    monkeypatch.setattr(algorithm._strategy, "tell", lambda values: seen.append(values) or tell(values))
+    algorithm, seen, strategies = run.algorithm, [], []
+    play, tell = Evaluations.play, Strategy.tell
+
+    def watch(strategy, values):
+        strategies.append(strategy)
+        seen.append(values)
+        tell(strategy, values)
+
+    monkeypatch.setattr(Evaluations, "play", lambda self, pairs: seen.append(play(self, pairs)) or seen[-1])
+    monkeypatch.setattr(Strategy, "tell", watch)
     for own in algorithm.batches():
         own.take()
     results, values = seen
     returns = np.concatenate([result.returns for result in results])  # pair by pair, three times
     expected = [[np.mean([returns[3 * k + pair, side] for k in range(3)]) for side in (0, 1)] for pair in range(3)]
     np.testing.assert_allclose(values, np.ravel(expected))
-    mean = torch.from_numpy(algorithm._strategy.mean).float()
-    assert algorithm._space.vector(run.policy).equal(mean)
+    (strategy,) = strategies
+    assert algorithm.space.vector(run.policy).equal(torch.from_numpy(strategy.mean).float())
 
 
-def test_large_networks_adapt_variances_alone(cma):
-    for limit, diagonal in ((5, True), (5000, False)):
-        run = cma(overrides=settings(full_covariance_below=limit)).run
-        assert run.algorithm._strategy._diagonal is diagonal
+def test_large_networks_adapt_variances_alone(cma, monkeypatch):
+    asked = []
+
+    def watched(*arguments, diagonal):
+        asked.append(diagonal)
+        return Strategy(*arguments, diagonal=diagonal)
+
+    monkeypatch.setattr("maze_evolution.cma_es.Strategy", watched)
+    for limit in (5, 5000):
+        _ = cma(overrides=settings(full_covariance_below=limit)).run
+    assert asked == [True, False]
 
 
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(cma, tmp_path, whole_state, assert_same):
@@ -109,7 +123,7 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(cma, t
 def test_continuous_actions_and_memory_are_searched_too(cma):
     pendulum = cma(lambda: gymnasium.make("Pendulum-v1", max_episode_steps=20), {"model.memory": "gru"})
     pendulum.train()
-    assert pendulum.run.algorithm._evaluations.next_pair == 12
+    assert pendulum.run.algorithm.state()["next_pair"] == 12
 
 
 def test_bad_parameters_are_refused(cma):

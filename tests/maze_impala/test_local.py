@@ -30,14 +30,13 @@ def slow_learner(seconds):
 
 
 def watch_staleness(run):
-    seen = []
-    count = run.algorithm._stream._count
+    seen, record = [], run.record
 
-    def watched(delivery, staleness):
-        seen.append(staleness)
-        count(delivery, staleness)
+    def watched(values):
+        seen.extend(value for name, value in values.items() if name == "train/staleness_mean")
+        record(values)
 
-    run.algorithm._stream._count = watched
+    run.record = watched
     return seen
 
 
@@ -75,7 +74,7 @@ def test_the_staleness_is_logged(small):
 def test_a_run_survives_the_death_of_actors(small):
     overrides = {**LOCAL, "algorithm.n_epochs": 3, "algorithm.epoch_length": 40}
     context = small(SeededWalk, overrides=overrides, callbacks={"slow": slow_learner(0.02)})
-    pool = context.run.algorithm._stream._actors
+    (pool,) = context.run.pools
     timers = []
     for delay, worker in ((0.3, 0), (0.9, 1)):
         timers.append(threading.Timer(delay, lambda worker=worker: os.kill(pool.pids[worker], signal.SIGKILL)))
@@ -91,7 +90,7 @@ def test_a_run_survives_the_death_of_actors(small):
 def test_too_many_deaths_end_the_run_with_its_checkpoint_named(small):
     overrides = {**LOCAL, "runner.max_restarts": 0, "algorithm.n_epochs": 1000, "callbacks.early_stopping.patience": 0}
     context = small(SeededWalk, overrides=overrides)
-    pool = context.run.algorithm._stream._actors
+    (pool,) = context.run.pools
     threading.Timer(1.0, lambda: os.kill(pool.pids[1], signal.SIGKILL)).start()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"(?s)worker 1 .*SIGKILL.*maze resume"):
@@ -122,11 +121,11 @@ def test_a_run_on_processes_goes_on_from_its_checkpoint_with_new_episodes(small)
     overrides = {**LOCAL, "algorithm.n_epochs": 2}
     first = small(SeededWalk, overrides=overrides)
     first.train(n_epochs=1)
-    asked = first.run.algorithm._stream._asked
+    asked = first.run.algorithm.state()["asked"]
     first.close()
     second = small(SeededWalk, overrides=overrides)
     assert second.resume(first.run_dir).outcome == "finished"
-    assert second.run.algorithm._stream._asked > asked
+    assert second.run.algorithm.state()["asked"] > asked
     assert second.run.epoch == 2
 
 

@@ -10,8 +10,11 @@ import torch
 from maze_a2c.a2c import importance
 from maze_impala.actor import Actor
 
+from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.pools.workers import Shared
 from maze_core.data.rollout import carried_rows
+from maze_core.data.tensors import to_tensors
+from maze_core.learn.on_policy.recurrent import all_rows, distribution_of
 from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
 from tests.agents import CrowdConfig, CrowdSource, Script, in_turns
@@ -28,6 +31,15 @@ class Turns(CrowdSource):
     @hookimpl
     def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> Script:
         return in_turns(3)
+
+
+def log_prob_of(policy, rollout):
+    """Those of a rollout's actions, [T, N], as the learner computes them."""
+    obs, actions = (to_tensors(flat_rows(tree)) for tree in (take_rows(rollout.obs, np.s_[:-1]), rollout.actions))
+    sequences = all_rows(policy, rollout) if rollout.memory else None
+    with torch.no_grad():
+        found = distribution_of(policy, obs, sequences).log_prob(actions)
+    return found.numpy().reshape(rollout.rewards.shape)
 
 
 @pytest.mark.parametrize("memory", ["none", "gru"])
@@ -47,7 +59,7 @@ def test_actors_send_the_log_probabilities_of_the_parameters_that_acted(quick, m
         own = np.zeros(rollout.extra["log_prob"].shape, bool) if carried is None else ~np.isnan(carried)
         assert own[1:].sum() == 0
         rollout.carried = None
-        now = actor._log_prob(rollout)
+        now = log_prob_of(policy, rollout)
         rows = rollout.valid
         np.testing.assert_allclose(rollout.extra["log_prob"][rows & ~own], now[rows & ~own], rtol=1e-5)
         weights += np.exp(now - rollout.extra["log_prob"])[rows & own].tolist()

@@ -78,8 +78,8 @@ class Guarded(Team):
             assert self._seen[name]["action_mask"][action], "a forbidden action"
         return super().step(actions)
 
-    def _look(self, names: Any) -> dict[str, Any]:
-        seen = super()._look(names)
+    def look(self, names: Any) -> dict[str, Any]:
+        seen = super().look(names)
         for name, each in seen.items():
             each["action_mask"] = np.ones(int(self.action_spaces[name].n), np.int8)
             each["action_mask"][self._rng.integers(3)] = 0

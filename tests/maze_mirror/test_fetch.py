@@ -266,7 +266,7 @@ def test_a_killed_fetch_is_cleared_away_by_the_next_one(store, address, tmp_path
     for name in ("run", "another"):
         child = os.fork()
         if child == 0:
-            fetching._read = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            Part.check = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
             fetch_run(address, tmp_path / "fetched" / "run")
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
         (left,) = (tmp_path / "fetched").glob(".*")
@@ -278,14 +278,14 @@ def test_a_killed_fetch_is_cleared_away_by_the_next_one(store, address, tmp_path
 
 def test_a_fetch_that_goes_on_beside_this_one_is_left_alone(store, address, tmp_path, monkeypatch):
     planted(store, {"a": parts()})
-    read = fetching._read
+    check = Part.check
 
     def and_meanwhile(*arguments):
-        monkeypatch.setattr(fetching, "_read", read)
+        monkeypatch.setattr(Part, "check", check)
         assert fetch_run(address, tmp_path / "second")[0].exists()
-        return read(*arguments)
+        return check(*arguments)
 
-    monkeypatch.setattr(fetching, "_read", and_meanwhile)
+    monkeypatch.setattr(Part, "check", and_meanwhile)
     fetch_run(address, tmp_path / "first")
     assert sorted(os.listdir(tmp_path)) == ["first", "second"]  # noqa: PTH208
 

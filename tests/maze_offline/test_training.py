@@ -27,7 +27,7 @@ def plain():
 def test_every_recorded_step_is_drawn_with_what_followed_it(offline, record):
     """Terminated episodes end in 0; truncated and interrupted ones are bootstrapped from their final observation."""
     folder = record(OBSERVATION, BOX)
-    steps = offline("iql", plain, folder).run.algorithm._steps
+    steps = offline("iql", plain, folder).run.algorithm.kept["steps"]
     assert len(steps) == sum(LENGTHS)
     batch = steps.sample(5000, 0.9)
     obs, actions, rewards = (
@@ -314,7 +314,7 @@ def test_rewards_are_those_that_the_wrappers_make_of_them(offline, record, algor
         ({"name": "scale_reward", "factor": -3.0, "shift": 1.0}, recorded * -3 + 1),
         ({"name": "clip_reward", "low": -0.1, "high": 0.1}, np.clip(recorded, -0.1, 0.1)),
     ):
-        steps = offline(algorithm, plain, folder, wrappers=[wrapper]).run.algorithm._steps
+        steps = offline(algorithm, plain, folder, wrappers=[wrapper]).run.algorithm.kept["steps"]
         drawn = set(steps.sample(3000, 0.9).extra["reward"].numpy().tolist())
         np.testing.assert_allclose(sorted(drawn), np.unique(expected.astype(np.float32)), rtol=1e-5, atol=1e-6)
         assert steps.returns.sum() == pytest.approx(expected.sum(), rel=1e-4)

@@ -50,7 +50,7 @@ class Lives(ParallelEnv):
     def reset(self, seed=None, options=None):
         self._rng = np.random.default_rng(seed)
         self.agents, self._steps = self.possible_agents[:], 0
-        return self._seen(self.agents), {agent: self._info() for agent in self.agents}
+        return self.seen(self.agents), {agent: self._info() for agent in self.agents}
 
     def step(self, actions):
         self._steps += 1
@@ -60,9 +60,9 @@ class Lives(ParallelEnv):
         truncated = {agent: self._steps >= 8 and not terminated[agent] for agent in alive}
         rewards = {agent: float(actions[agent] - terminated[agent]) for agent in alive}
         self.agents = [agent for agent in alive if not (terminated[agent] or truncated[agent])]
-        return self._seen(alive), rewards, terminated, truncated, {agent: self._info() for agent in alive}
+        return self.seen(alive), rewards, terminated, truncated, {agent: self._info() for agent in alive}
 
-    def _seen(self, agents):
+    def seen(self, agents):
         everybody = self._rng.normal(size=(3, 2)).astype(np.float32)
         return {agent: everybody[self.possible_agents.index(agent)] for agent in agents}
 
@@ -103,7 +103,7 @@ def transitions(adapter, episodes, rng=None):
     stepper.move(sink.carry())
     while len(sink.rollout.episodes) < episodes:
         stepper.step(ByObservation(rng), sink)
-    stopped = sink._assembler.open.copy()
+    stopped = sink.state()["open"]
     sink.finish()
     found = Counter()
     for lane, name in enumerate(env.agents):
@@ -207,7 +207,8 @@ def test_a_view_of_the_state_looks_at_the_copy():
     env.reset(0)
     twin = copy.deepcopy(env)
     twin.env.left = 1
-    assert [each._seen_by_critics().tolist() for each in (env, twin)] == [[3], [1]]
+    actions = dict.fromkeys(env.agents, 0)
+    assert [each.step(actions).critic.tolist() for each in (env, twin)] == [[3], [1]]
 
 
 def test_masks_in_the_info_become_a_leaf_that_masks_the_action():
@@ -240,8 +241,8 @@ class Split(Lives):
     def _given_keys(self):
         return list(self._given) if isinstance(self._given, dict) else [0, 1]
 
-    def _seen(self, agents):
-        seen = super()._seen(agents)
+    def seen(self, agents):
+        seen = super().seen(agents)
         return seen if self._where == "info" else {a: {"x": x, "action_mask": self._given} for a, x in seen.items()}
 
     def _info(self):

@@ -146,8 +146,9 @@ def test_opponents_remember_what_they_saw_in_their_lane_and_nothing_else(memory)
         obs = {"observation": rng.normal(size=(6, 2)).astype(np.float32)}
         chosen = pool.act(obs).actions["action"]
         waiting = np.flatnonzero(rng.random(6) < 0.4)
+        opponents = pool.state()["self_play"]["opponents"]
         for row in np.flatnonzero(lanes.reshape(-1)).tolist():
-            opponent = int(pool._opponents[row // 2])
+            opponent = int(opponents[row // 2])
             met.add(opponent)
             seen = {"observation": torch.from_numpy(obs["observation"][[row]])}
             with torch.no_grad():

@@ -88,7 +88,7 @@ def test_transitions_and_states_are_those_of_this_process():
 
         # A worker is lost in the middle of episodes: another one replays them.
         env.restore(SEEDS, state, out)
-        for victim in env._pool.pids:
+        for victim in env.workers.pids:
             os.kill(victim, signal.SIGKILL)
         with pytest.warns(RuntimeWarning, match="was lost"):
             assert transitions(env, out, range(40, 60)) == further
@@ -125,7 +125,7 @@ def test_what_wrappers_remember_survives_the_loss_of_workers():
         )
 
         def lose(times):
-            for victim in env._pool.pids:
+            for victim in env.workers.pids:
                 os.kill(victim, signal.SIGKILL)
             with pytest.warns(RuntimeWarning, match="was lost"):
                 return times()

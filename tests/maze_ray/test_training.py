@@ -64,7 +64,7 @@ def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(
         context = quick(SeededWalk, algorithm, options, runner=runner)
         context.train()
         if algorithm == "sac":
-            assert (context.run.algorithm.kept["collector"]._remote is None) == (runner == "dev")
+            assert context.run.algorithm.kept["collector"].on_workers == (runner != "dev")
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
 
@@ -87,7 +87,7 @@ def test_impala_learns(tmp_path):
 def test_a_run_survives_the_death_of_actors(quick):
     overrides = {**IMPALA, "algorithm.n_rollout_steps": 50, "algorithm.epoch_length": 100, "runner.workers": 1}
     context = quick(SeededWalk, "impala", overrides, runner="ray")
-    pool = context.run.algorithm._stream._actors
+    (pool,) = context.run.pools
     timer = threading.Timer(0.3, lambda: os.kill(pool.pids[0], signal.SIGKILL))
     timer.start()
     summary = context.train()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -196,15 +198,14 @@ def test_the_policy_remembers_what_happened_while_another_one_acted(sac, monkeyp
 
     def watched(collector):
         if not found:
-            memory = {key: leaf.clone() for key, leaf in collector._agent.memory.state().items()}
-            found.append((collector._sink.obs["page"].copy(), memory))
+            found.append(copy.deepcopy(collector.state()))
         return collect(collector)
 
     monkeypatch.setattr(ReplayCollector, "collect", watched)
     memory = {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 3, "algorithm.num_envs": 3}
     context = sac(lambda: Diary({}), STILL | memory)
     context.train()
-    pages, remembered = found[0]
+    pages, remembered = found[0]["env"]["observation"]["page"], found[0]["memory"]
     assert (pages[:, 1] > 4).any()
     for row, page in enumerate(pages):
         before = rows_until(page)

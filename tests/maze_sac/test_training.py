@@ -131,12 +131,10 @@ class Always(ActingPolicy):
         return {"action": np.tile(10 * self._high, (len(rngs), 1)).astype(np.float32)}
 
 
-def test_another_policy_may_fill_the_buffer(sac, monkeypatch):
-    from maze_core.plugins import discovery
-
+def test_another_policy_may_fill_the_buffer(sac, also_installed):
+    also_installed("policy", "always", Always)
     overrides = {"algorithm.initial_sampling_policy": {"name": "always"}, "algorithm.initial_buffer_size": 20}
     context = sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC), overrides)
-    context._load = discovery.overlay({("policy", "always"): Always}, context._load)
     context.run.algorithm.warm_up()
     # What the environment executed is stored, not what was asked for.
     batch = context.run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 50, 0.9)

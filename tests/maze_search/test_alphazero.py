@@ -126,7 +126,7 @@ def test_positions_have_the_visits_of_the_search_and_the_outcome_of_the_game(qui
     context = quick(NimSource, "alphazero", SMALL | {"algorithm.gamma": gamma})
     play = context.run.algorithm.kept["self_play"]
     assert play.warm_up()
-    assert play._written >= 20
+    assert play.state()["written"] >= 20
     batch = play.sample(500)
     left, visits = batch.obs["left"].argmax(-1), batch.extra["visits"]
     torch.testing.assert_close(visits.sum(-1), torch.ones(500))

@@ -92,7 +92,7 @@ def test_a_killed_job_ends_as_if_it_had_not_been(tmp_path, whole_state, assert_s
     with closing(LocalSweepPool(2)) as pool:
         pool.start(one)
         wait_for(Path(one.run_dir) / "metrics.jsonl")
-        os.kill(pool._running["killed"].process.pid, signal.SIGKILL)
+        os.kill(pool.pids["killed"], signal.SIGKILL)
         assert collect(pool, 1)["killed"].outcome == "killed"
         lines = len((Path(one.run_dir) / "metrics.jsonl").read_text().splitlines())
         pool.start(one)
@@ -113,7 +113,7 @@ if __name__ == "__main__":
     with closing(LocalSweepPool(1)) as pool:
         pool.start(job(Path({folder!r}), "endless", **ENDLESS))
         wait_for(Path({folder!r}) / "endless" / "metrics.jsonl")
-        print(pool._running["endless"].process.pid, flush=True)
+        print(pool.pids["endless"], flush=True)
         time.sleep(60)
 """
 

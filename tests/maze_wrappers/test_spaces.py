@@ -209,11 +209,17 @@ def test_masks_survive_and_still_fit():
     names = ("flatten", {"keys": ["action_mask"]})
     with pytest.raises(ConfigError, match=r"^wrappers.0.keys: 'action_mask' .* is an action mask"):
         wrap(Doors, names)(0)
-    env = wrap(Doors, ("stack", {"size": 3}), ("random_reset", {"max_steps": 4}))(0)
+
+    class Remembering(Doors):
+        def observe(self):
+            self.seen = super().observe()
+            return self.seen
+
+    env = wrap(Remembering, ("stack", {"size": 3}), ("random_reset", {"max_steps": 4}))(0)
     assert env.observation_space["action_mask"] == spaces.MultiBinary(7)
     for number in range(20):
         observation, _ = env.reset(seed=number)  # the random steps keep to the masks, or Doors raises
-        np.testing.assert_array_equal(observation["action_mask"], env.unwrapped._mask)
+        np.testing.assert_array_equal(observation["action_mask"], env.unwrapped.seen["action_mask"])
 
 
 def test_stacks_hold_copies():

@@ -1,5 +1,6 @@
 """Memories of another distribution, installed in a folder of its own and written with promised modules alone."""
 
+import os
 import sys
 
 import numpy as np
@@ -138,7 +139,7 @@ def package(tmp_path, monkeypatch, quick):
 
     def publish(text):
         (info / "entry_points.txt").write_text(f"[maze.memories]\n{text}\n")
-        discovery._scan.cache_clear()
+        os.utime(site)  # the folder has changed, as by an installation
         found = [each for each in discovery.declared() if each.kind in discovery.KINDS]
         monkeypatch.setattr(discovery, "declarations", lambda: found)
 
@@ -146,7 +147,6 @@ def package(tmp_path, monkeypatch, quick):
     publish("traces = maze_traces:Traces\ndelay = maze_traces:Delay")
     yield publish
     sys.modules.pop("maze_traces", None)
-    discovery._scan.cache_clear()
 
 
 @pytest.mark.parametrize(("algorithm", "env", "runner", "values"), CASES)

@@ -9,7 +9,9 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.sequences import Sequences
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.learn.on_policy.recurrent import remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
@@ -109,4 +111,4 @@ def test_what_has_no_decisions_is_refused(quick):
     with pytest.raises(ConfigError, match="no decision of this environment has several turns"):
         _ = quick("CartPole-v1", "ppo", {"model.delta_critic": True}).run
     with pytest.raises(PluginError, match="rows without their sequences"):
-        policy_of()._summed(torch.zeros(1), {}, None)
+        policy_of().value(to_tensors(allocate(space_specs(Carousel().observation_space, "observation"), (1,))))

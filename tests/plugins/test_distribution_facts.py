@@ -4,7 +4,6 @@ from importlib import metadata
 
 import pytest
 
-from maze_core.plugins import distribution_facts
 from maze_core.plugins.distribution_facts import facts_of, requirements_on
 
 
@@ -22,14 +21,16 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_they_are_read_again_only_where_the_file_has_changed(folder, monkeypatch):
-    read, seen = distribution_facts._read, []
-    monkeypatch.setattr(distribution_facts, "_read", lambda found: seen.append(found) or read(found))
+    read, seen = metadata.PathDistribution.read_text, []
+    monkeypatch.setattr(metadata.PathDistribution, "read_text", lambda *asked: seen.append(asked) or read(*asked))
     write(folder, "1.2", "maze-core>=1")
-    assert [facts_of("maze-foo").version for _ in range(3)] == ["1.2"] * 3
-    assert len(seen) == 1
+    assert facts_of("maze-foo").version == "1.2"
+    once = len(seen)
+    assert [facts_of("maze-foo").version for _ in range(2)] == ["1.2"] * 2
+    assert len(seen) == once > 0
     write(folder, "1.3", "maze-core>=1", "numpy")
     assert facts_of("maze-foo") == ("1.3", ("maze-core>=1", "numpy"))
-    assert len(seen) == 2
+    assert len(seen) == 2 * once
 
 
 @pytest.mark.parametrize(

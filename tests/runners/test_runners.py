@@ -65,5 +65,5 @@ def test_both_runners_give_the_same_episodes():
 
 def test_no_more_workers_than_environments():
     local = LocalRunner(LocalConfig(workers=9)).vector_env(builder(FactorySource.of(SeededWalk)), 2)
-    assert len(local._pool.members) == 2
+    assert len(local.pids) == 2
     local.close()

@@ -1,6 +1,7 @@
 """A bell: messages wake nobody before it rings."""
 
 import multiprocessing
+import select
 import threading
 
 import pytest
@@ -18,15 +19,23 @@ def bell():
     bell.close()
 
 
-class Watched:
-    """The bell of a listener, which tells that it waits for it."""
+@pytest.fixture
+def waits(monkeypatch):
+    """The waits for a bell of all listeners, each of which tells when it is entered."""
+    made, epoll = [], select.epoll
 
-    def __init__(self, bell):
-        self.bell, self.entered = bell, threading.Event()
+    class Watched:
+        def __init__(self):
+            self.bell, self.entered = epoll(), threading.Event()
+            self.register = self.bell.register
+            made.append(self)
 
-    def poll(self):
-        self.entered.set()
-        return self.bell.poll()
+        def poll(self):
+            self.entered.set()
+            return self.bell.poll()
+
+    monkeypatch.setattr(select, "epoll", Watched)
+    return made
 
 
 def listening(listener):
@@ -36,14 +45,14 @@ def listening(listener):
     return heard
 
 
-def test_a_message_is_noticed_when_the_bell_rings(bell):
+def test_a_message_is_noticed_when_the_bell_rings(bell, waits):
     pipes = [multiprocessing.Pipe() for _ in range(2)]
     listeners = [Listener(theirs.fileno(), bell) for _, theirs in pipes]
     for message in range(4):
-        for listener in listeners:
-            listener._bell = Watched(getattr(listener._bell, "bell", listener._bell))
+        for each in waits:
+            each.entered.clear()
         heard = [listening(listener) for listener in listeners]
-        assert message or all(listener._bell.entered.wait(20) for listener in listeners)
+        assert message or [each.entered.wait(20) for each in waits] == [True] * 2
         for ours, _ in pipes:
             ours.send(message)
         if message == 0:  # later, an earlier ring may wake them

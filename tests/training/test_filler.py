@@ -114,12 +114,17 @@ class NativeConfig(PluginConfig):
     mode: str = MODES[0]
 
 
+BUILT = []
+"""The vectorised environments of a run."""
+
+
 class Native(Plugin):
     Config = NativeConfig
 
     @hookimpl
     def make_vector_env(self, config, num_envs, seed):
-        return vectorised(config.kind, config.mode, num_envs)
+        BUILT.append(vectorised(config.kind, config.mode, num_envs))
+        return BUILT[-1]
 
     @hookimpl
     def make_env(self, config, seed, index):
@@ -153,13 +158,15 @@ def assert_has_seen(normalizer, envs):
     ],
 )
 def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorithm, kind, mode):
+    BUILT.clear()
     env = {"env.kind": kind, "env.mode": mode}
     context = quick(Native, algorithm, SMALL | env | ALGORITHMS[algorithm])
     context.train()
     run = context.run
     assert run.policy.normalizer.count == run.env_steps > 20
     if algorithm not in ("impala", "apex"):  # whose actors have environments of their own
-        assert_has_seen(run.policy.normalizer, run.training_env(3)._env.envs)
+        (trained,) = (each.envs for each in BUILT if sum(len(env.acted_on) for env in each.envs) == run.env_steps)
+        assert_has_seen(run.policy.normalizer, trained)
     if algorithm in ("sac", "dqn"):
         assert run.algorithm.kept["collector"].replay.steps == run.env_steps
 
@@ -199,22 +206,23 @@ def test_rules_see_whole_episodes_and_always_a_choice(kind, mode):
     assert [len(played[i]) for i in range(3)] == list(LENGTHS)
     assert [played[i].obs["count"][-1, 1] for i in range(3)] == list(LENGTHS)
 
-    env = NativeVectorEnv(vectorised(kind, mode))
+    stepped = vectorised(kind, mode)
+    env = NativeVectorEnv(stepped)
     wanted = Estimation(40, "counting")
     normalizer = ObservationNormalizer(flatten_space(env.observation_space, "observation"), estimation=wanted)
     estimate_statistics(normalizer, env, 1, discovery.overlay({("policy", "counting"): Counting}))
-    assert_has_seen(normalizer, env._env.envs)
+    assert_has_seen(normalizer, stepped.envs)
 
 
 @pytest.mark.parametrize("mode", [*MODES, None])
-def test_a_guide_is_told_of_every_episode(quick, mode, monkeypatch):
+def test_a_guide_is_told_of_every_episode(quick, also_installed, mode, monkeypatch):
     """Also of the first ones, and of those that begin where a run goes on. None: environments stepped in turn."""
     if mode is None:
         monkeypatch.delattr(Native, "make_vector_env")
     env = {"env.mode": mode or MODES[0], "algorithm.initial_sampling_policy": "counting"}
     values = SMALL | ALGORITHMS["sac"] | env | {"algorithm.initial_buffer_size": 30}
+    also_installed("policy", "counting", Counting)
     whole, cut = quick(Native, "sac", values), quick(Native, "sac", values)
-    whole._load = cut._load = discovery.overlay({("policy", "counting"): Counting}, whole._load)
     whole.train()
     run = cut.run
     count = run.count_env_steps

@@ -78,8 +78,8 @@ def test_groups_that_do_not_fit_are_refused_before_the_first_step(quick):
 class Rich(Mixed):
     """`two` is paid a thousand times as much as the others."""
 
-    def _turn(self, rewards, terminated, truncated):
-        return super()._turn({n: r * (1000 if n == "two" else 1) for n, r in rewards.items()}, terminated, truncated)
+    def turn(self, rewards, terminated, truncated):
+        return super().turn({n: r * (1000 if n == "two" else 1) for n, r in rewards.items()}, terminated, truncated)
 
 
 class RichSource(CrowdSource):

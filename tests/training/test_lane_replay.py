@@ -59,8 +59,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_s
 def test_rows_of_agents_that_wait_are_neither_stored_nor_seen_by_the_normaliser(quick):
     run = quick(CrowdSource, "sac", SMALL | {"algorithm.critic_hidden": [8], "algorithm.replay_buffer_size": 5000})
     run.train()
-    replay = run.run.algorithm.kept["collector"].replay
-    assert replay.steps + (run.run.algorithm.kept["collector"]._sink.open[0] >= 0).sum() == run.run.env_steps
+    collector = run.run.algorithm.kept["collector"]
+    assert collector.replay.steps + collector.state()["sink"]["open"].sum() == run.run.env_steps
     assert float(run.policy.normalizer.count) == run.run.env_steps
 
 

@@ -89,8 +89,8 @@ def test_a_mask_that_masks_nothing_is_refused_at_the_start(quick):
             super().__init__("flat")
             self.observation_space = spaces.Dict({"game": self.observation_space})
 
-        def _look(self):
-            return {"game": super()._look()}
+        def look(self):
+            return {"game": super().look()}
 
     with pytest.raises(ConfigError, match=r"'game/action_mask'.*masks no action"):
         quick(Misplaced).train(1)

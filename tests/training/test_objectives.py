@@ -152,7 +152,7 @@ PPO = {"algorithm.n_rollout_steps": 8, "algorithm.num_envs": 3, "algorithm.lr_sc
 
 def test_a_plugin_trains_a_network_of_its_own_and_shapes_rewards(context, metrics):
     each = context("ppo", callbacks={"curiosity": Curiosity}, overrides=PPO, preset="none")
-    predictor = each.run._plugin_modules["curiosity.predictor"]
+    predictor = each.run.modules["curiosity.predictor"]
     before = predictor.weight.detach().clone()
     each.train()
     assert not predictor.weight.equal(before)

@@ -188,7 +188,7 @@ def test_a_pair_trains_or_is_refused_with_its_reason(quick, first, second):
     assert (summary.outcome, summary.updates) == ("finished", 4)
     collector = context.run.algorithm.kept["collector"]
     if WORKERS in pair and LEARNERS not in pair:
-        assert (collector._remote is None) == (pair in IN_LOCKSTEP)
+        assert collector.on_workers == (pair not in IN_LOCKSTEP)
     if FRAMES in pair and LEARNERS not in pair:
         assert bool(collector.replay.specs and getattr(collector.replay, "frames", None)) == (pair not in STORED_WHOLE)
 

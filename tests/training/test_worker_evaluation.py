@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
@@ -18,7 +20,7 @@ SMALL = {"algorithm.num_envs": 2, "algorithm.n_rollout_steps": 8, "evaluation.nu
 
 @pytest.fixture
 def pooled(monkeypatch):
-    """`pooled(workers, every=0)`: from now on `dev` steps environments with so many workers; 0: in this process."""
+    """`pooled(workers, every=0, dumps=…)`: `dev` steps environments with so many workers; 0: in this process."""
     plain = DevRunner.vector_env
     pools = []
 
@@ -32,11 +34,11 @@ def pooled(monkeypatch):
             self.commands.append(job.command)
             return super().submit(job, worker, patience)
 
-    def pool(workers, every=0):
+    def pool(workers, every=0, dumps=pickle.dumps):
         def vector_env(runner, builder, num_envs):
             if not workers or builder.purpose != "evaluation":
                 return plain(runner, builder, num_envs)
-            return PooledVectorEnv(builder, num_envs, workers, Counting)
+            return PooledVectorEnv(builder, num_envs, workers, Counting, dumps)
 
         monkeypatch.setattr(DevRunner, "vector_env", vector_env)
         monkeypatch.setattr(Forgetful, "every", every)
@@ -106,9 +108,8 @@ def test_a_policy_that_workers_cannot_read_plays_from_here(quick, pooled):
     """Such as one whose class is defined in a notebook."""
     pooled(0)
     expected = quick(SeededWalk, "a2c", SMALL).run.evaluate(1)
-    pools = pooled(2)
+    pools = pooled(2, dumps=lambda game: b"cno_such_module\nPolicy\n.")
     run = quick(SeededWalk, "a2c", SMALL).run
-    run._evaluation._env._dumps = lambda game: b"cno_such_module\nPolicy\n."
     assert without_times(run.evaluate(1)) == without_times(expected)
     assert {"play", "step"} <= set(pools[0].commands)
 
@@ -117,17 +118,22 @@ def test_an_interruption_ends_the_evaluation_and_the_next_one_is_whole(quick, po
     monkeypatch.setattr(pooled_envs, "_SLICE", 0.0)
     pooled(0)
     expected = quick(SeededWalk, "a2c", SMALL).run.evaluate(1)
-    pooled(2)
+    pools = pooled(2)
     run = quick(SeededWalk, "a2c", SMALL).run
-    asked = []
     from maze_core.run.episodes.evaluation import EvaluationInterrupted
 
-    def stopped():
-        asked.append(None)
-        return len(asked) == 3
+    collect, answers = pools[0].collect, []
 
+    def interrupting(*arguments):
+        answers.append(collect(*arguments))
+        run.interrupted = pools[0].commands.count("go on") >= 3
+        return answers[-1]
+
+    monkeypatch.setattr(pools[0], "collect", interrupting)
     with pytest.raises(EvaluationInterrupted):
-        run._evaluation.evaluate(run.policy, 1, None, stopped)
+        run.evaluate(1)
+    monkeypatch.setattr(pools[0], "collect", collect)
+    run.interrupted = False
     assert without_times(run.evaluate(1)) == without_times(expected)
 
 

@@ -28,6 +28,7 @@ from maze_core.collect.workers.assignment import CollectAssignment
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.saved.checkpoint import read_checkpoint
+from maze_core.run.state import LiveProgress
 from tests.forgetful import Forgetful
 from tests.training.test_worker_rollouts import Pushed, aged
 
@@ -91,7 +92,7 @@ def test_a_run_is_bit_equal(built, shared, whole_state, assert_same, monkeypatch
         shared(number, every=5 if workers == 2 else 0)
         monkeypatch.setattr(pooled_envs, "_LONG_SLICE", 0.0 if workers == 3 else 10.0)
         context = built(env, algorithm, options)
-        assert (collector_of(context)._remote is not None) == bool(number)
+        assert collector_of(context).on_workers == bool(number)
         context.train()
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
@@ -124,7 +125,7 @@ def test_worker_processes_one_of_which_is_killed(built, whole_state, assert_same
         context = built(Pushed, "sac", STEPS, runner=runner)
         context.train(1)
         if runner != "dev":
-            pool = collector_of(context)._env._pool
+            pool = collector_of(context).env.workers
             os.kill(pool.pids[1], signal.SIGKILL)
             with pytest.warns(RuntimeWarning, match="worker 1 .* died with exit code -9"):
                 context.train()
@@ -165,7 +166,7 @@ def test_kill_9_ends_bit_equal(built, tmp_path, whole_state, assert_same):
     options = STEPS | {"algorithm.n_epochs": epochs}
     later = built(Pushed, "td3", options, run_dir=None, runner={"name": "local", "workers": 2})
     assert later.resume(run_dir).outcome == "finished"
-    assert collector_of(later)._remote is not None
+    assert collector_of(later).on_workers
     whole = built(Pushed, "td3", options)
     whole.train()
     assert_same(whole_state(run_dir), whole_state(whole.run_dir))
@@ -175,7 +176,7 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch
     shared(2)
 
     def is_shared(env, algorithm, options, **parts):
-        return collector_of(built(env, algorithm, options, **parts))._remote is not None
+        return collector_of(built(env, algorithm, options, **parts)).on_workers
 
     assert is_shared(SeededWalk, "sac", SEVERAL)
     assert not is_shared(SeededWalk, "sac", {"algorithm.n_rollout_steps": 1})
@@ -213,7 +214,7 @@ def test_a_model_of_a_notebook_acts_in_this_process(built, monkeypatch):
 
     monkeypatch.delitem(SMALL, "model.hidden")
     context = built(SeededWalk, "sac", SEVERAL, runner={"name": "local", "workers": 1}, model=build)
-    assert collector_of(context)._remote is None
+    assert not collector_of(context).on_workers
     assert context.train().outcome == "finished"
 
 
@@ -252,11 +253,18 @@ def test_live_progress_within_a_collection(built, shared, monkeypatch):
     monkeypatch.setattr(pooled_envs, "_LONG_SLICE", 0.0)
     shared(2)
     run = built(SeededWalk, "sac", SEVERAL).run
-    collector, seen = run.algorithm.kept["collector"], []
-    monkeypatch.setattr(collector._remote, "_on_steps", lambda steps: seen.append(steps))
-    collector.collect()
-    assert sum(seen) == 5 * 11  # the last step comes with the transitions
-    assert run.env_steps == run.progress.env_steps == 5 * 12
+    shown = []
+
+    class Watched(LiveProgress):
+        def __setattr__(self, name, value):
+            shown.extend([value] if name == "env_steps" else [])
+            super().__setattr__(name, value)
+
+    run.progress = Watched()
+    run.algorithm.kept["collector"].collect()
+    counted = next(i for i in range(1, len(shown)) if shown[i] < shown[i - 1])  # from here on step by step
+    assert 0 < shown[1] < shown[counted - 1] == 5 * 11  # the last step comes with the transitions
+    assert run.env_steps == run.progress.env_steps == shown[-1] == 5 * 12
 
 
 class StoppedError(Exception):

@@ -14,15 +14,14 @@ from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Doors, Workshop
 
 from maze_core.collect.pools import pooled_envs
-from maze_core.collect.rollouts.sampler import Sampler
+from maze_core.collect.pools.local import LocalRunner
 from maze_core.collect.workers import assignment
-from maze_core.collect.workers.remote import RemoteSampler
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
 
 
-def sampler_of(context):
-    return context.run.algorithm.kept["collector"]._sampler
+def on_workers(context):
+    return context.run.algorithm.kept["collector"].on_workers
 
 
 class Aged(gymnasium.Wrapper):
@@ -88,7 +87,7 @@ def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch
         shared(count, every=5 if workers == 2 else 0)
         monkeypatch.setattr(pooled_envs, "_LONG_SLICE", 0.0 if workers == 5 else 10.0)
         context = quick(env, algorithm, SMALL | model)
-        assert isinstance(sampler_of(context), RemoteSampler if count else Sampler)
+        assert on_workers(context) == bool(count)
         context.train()
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
@@ -128,15 +127,16 @@ def test_truncations_and_episodes_keep_their_order(quick, shared):
         np.testing.assert_array_equal(first["observation"], second["observation"])
 
 
-def test_worker_processes_some_of_which_are_killed(quick, whole_state, assert_same):
+def test_worker_processes_some_of_which_are_killed(quick, whole_state, assert_same, monkeypatch):
     """One that collects rollouts, and one that plays evaluations."""
-    folders = []
+    folders, pools, start = [], [], LocalRunner.collectors
+    monkeypatch.setattr(LocalRunner, "collectors", lambda *given: pools.append(start(*given)) or pools[-1])
     options = SMALL | {"algorithm.n_epochs": 4, "evaluation.num_envs": 3, "evaluation.n_episodes": 4}
     for runner in ("dev", {"name": "local", "workers": 2}):
         context = quick(SeededWalk, "a2c", options, runner=runner)
         context.train(2)
         if runner != "dev":
-            pools = [context.run.training_env(5)._pool, context.run._evaluation._env._pool]
+            assert context.run.training_env(5).workers in pools
             for pool in pools:
                 os.kill(pool.pids[1], signal.SIGKILL)
             with pytest.warns(RuntimeWarning, match="worker 1 .* died with exit code -9"):
@@ -164,10 +164,10 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(quick, shared, monkeypatch
     walk = SeededWalk()
     restless = Policy(walk.observation_space, walk.action_space, Restless())
     assert assignment.draws_itself(restless)
-    assert isinstance(sampler_of(quick(Doors, "pqn", {"algorithm.num_envs": 3})), Sampler)  # masks decide what is drawn
+    assert not on_workers(quick(Doors, "pqn", {"algorithm.num_envs": 3}))  # masks decide what is drawn
     native = {"env.vectorization": "native"}
-    assert isinstance(sampler_of(quick("CartPole-v1", "ppo", native)), Sampler)
-    assert isinstance(sampler_of(quick(SeededWalk, "ppo")), RemoteSampler)
+    assert not on_workers(quick("CartPole-v1", "ppo", native))
+    assert on_workers(quick(SeededWalk, "ppo"))
 
 
 def test_a_model_of_a_notebook_acts_in_this_process(quick):
@@ -185,5 +185,5 @@ def test_a_model_of_a_notebook_acts_in_this_process(quick):
         return Policy(observation_space, action_space, Own(), Own())
 
     context = quick(SeededWalk, "a2c", SMALL, runner={"name": "local", "workers": 1}, model=build)
-    assert isinstance(sampler_of(context), Sampler)
+    assert not on_workers(context)
     assert context.train().outcome == "finished"

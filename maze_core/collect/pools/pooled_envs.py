@@ -82,6 +82,11 @@ class PooledVectorEnv:
         self._rollout: Rollout | None = None
         """The last one, whose arrays the next one overwrites."""
 
+    @property
+    def workers(self) -> WorkerPool:
+        """The workers that step the environments, for monitoring."""
+        return self._pool
+
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
         # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.

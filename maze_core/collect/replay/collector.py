@@ -165,6 +165,11 @@ class ReplayCollector(Collector):
         return self._env
 
     @property
+    def on_workers(self) -> bool:
+        """True where workers take the steps of a collection on their own, False where this process leads each step."""
+        return self._remote is not None
+
+    @property
     def disk_bytes(self) -> int:
         """The most bytes that the rows take on disk."""
         return self._stored.disk_bytes

@@ -87,6 +87,11 @@ class RolloutCollector(Collector):
         )
 
     @property
+    def on_workers(self) -> bool:
+        """True where workers take the steps of a collection on their own, False where this process leads each step."""
+        return isinstance(self._sampler, RemoteSampler)
+
+    @property
     def rollout(self) -> Rollout:
         """The last rollout."""
         return self._sampler.rollout

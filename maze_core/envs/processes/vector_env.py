@@ -72,6 +72,11 @@ class ProcessVectorEnv:
         specs = worker.block_specs(self.observation_space, self.action_space, self.agents, self._info_columns)
         self._pool.share_memory(specs, self.num_envs)
 
+    @property
+    def pids(self) -> list[int]:
+        """The workers' process ids, for monitoring; none once they have been closed."""
+        return [member.process.pid for member in self._pool.members]
+
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
         self._ask_each([("reset", seeds)] * len(self._pool.members))

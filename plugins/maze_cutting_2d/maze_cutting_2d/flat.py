@@ -38,12 +38,12 @@ class Cutting(gymnasium.Env[Observation, np.int64]):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Observation, dict[str, Any]]:
         """Draw the orders of an episode; the stock is one fresh sheet."""
         super().reset(seed=seed)
-        self._episode = Episode(self._config, self.np_random)
+        self.episode = Episode(self._config, self.np_random)
         return self._observe(), {}
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Serve the current order."""
-        shop = self._episode.shop
+        shop = self.episode.shop
         slot, way = divmod(int(action), len(WAYS))
         scrapped = len(shop.scrap)
         fresh = shop.serve(*shop.possible(slot, WAYS[way]))
@@ -54,17 +54,17 @@ class Cutting(gymnasium.Env[Observation, np.int64]):
         """Return a picture of the sheets, uint8 [height, width, 3]."""
         from maze_cutting_2d.picture import picture
 
-        return picture(self._episode.shop) if self.render_mode == "rgb_array" else None
+        return picture(self.episode.shop) if self.render_mode == "rgb_array" else None
 
     def _observe(self) -> Observation:
-        seen = self._view.see(self._episode.shop, self._episode.catalogue)
+        seen = self._view.see(self.episode.shop, self.episode.catalogue)
         if self._config.form == "masked":
             seen["action_mask"] = self._mask()
         return seen
 
     def _mask(self) -> np.ndarray:
         """Return the possible actions, int8; all after the last order."""
-        shop = self._episode.shop
+        shop = self.episode.shop
         mask = np.zeros((self._config.inventory, len(WAYS)), np.int8)
         if shop.done:
             mask[:] = 1

@@ -116,14 +116,14 @@ class DQN(Algorithm[ValueNetwork]):
     def compute_loss(self, policy: ValueNetwork, batch: Batch) -> Loss:
         """Return the loss of the actions taken, weighted where steps were drawn by their priorities."""
         chosen = policy.at(policy.atoms(batch.obs, batch.sequences), policy.actions.indices(batch.actions))
-        rows, self._errors = policy.returns.loss(chosen, self._target_of(policy, batch))
+        rows, self._errors = policy.returns.loss(chosen, self.target_of(policy, batch))
         weight = batch.extra.get("weight")
         loss = (rows if weight is None else weight * rows).mean()
         q = policy.returns.mean(chosen.detach()).mean()
         return Loss(loss, {"value": loss.detach(), "q": q, "error": self._errors.mean()})
 
     @torch.no_grad()
-    def _target_of(self, policy: ValueNetwork, batch: Batch) -> Tensor:
+    def target_of(self, policy: ValueNetwork, batch: Batch) -> Tensor:
         """Return the target, [B, A]: the rewards, and the discounted atoms of the best of the next actions.
 
         The target network values that action. It also chooses it, unless `double` leaves this to the network that

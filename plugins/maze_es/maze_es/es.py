@@ -47,8 +47,9 @@ class ES(Algorithm):
         """Determine the searched parameters and start the workers."""
         config = self.config
         self._run = run
-        self._space = SearchSpace(run.policy, deterministic=config.deterministic)
-        self.noise = Noise(noise_seed(run.seed), self._space.size)
+        self.space = SearchSpace(run.policy, deterministic=config.deterministic)
+        """The parameters that are searched, and their places in a vector."""
+        self.noise = Noise(noise_seed(run.seed), self.space.size)
         self._evaluations = Evaluations(run, config, Perturbed(run.seed, config.noise_stddev))
 
     def batches(self) -> Iterator[Batch]:
@@ -56,7 +57,7 @@ class ES(Algorithm):
         run = self._run
         run.learner.scale_lr(scheduled(self.config.step_size_schedule, run.fraction_done))
         first = self._evaluations.next_pair
-        results = self._evaluate_population()
+        results = self.evaluate_population()
         ranks = centred_ranks(np.concatenate([result.returns for result in results]))
         indices = torch.arange(first, self._evaluations.next_pair)
         yield Batch({}, {}, {"index": indices, "rank": torch.from_numpy(ranks)})
@@ -73,8 +74,8 @@ class ES(Algorithm):
         ranks = batch.extra["rank"].numpy()
         weights = (ranks[:, 0] - ranks[:, 1]) / ranks.size
         estimate = torch.from_numpy(self.noise.weighted_sum(batch.extra["index"].tolist(), weights))
-        parameters = self._space.parameters(policy)
-        gradients = self._space.split(estimate.to(parameters[0].device)).values()
+        parameters = self.space.parameters(policy)
+        gradients = self.space.split(estimate.to(parameters[0].device)).values()
         along = torch.stack([(p * g).sum() for p, g in zip(parameters, gradients, strict=True)]).sum()
         squares = torch.stack([p.square().sum() for p in parameters]).sum()
         total = -along + self.config.l2_penalty / 2 * squares
@@ -83,15 +84,15 @@ class ES(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return Adam, or gradient descent with momentum, over the searched parameters."""
-        config, parameters = self.config, self._space.parameters(policy)
+        config, parameters = self.config, self.space.parameters(policy)
         if config.optimizer == "sgd":
             return torch.optim.SGD(parameters, lr=config.step_size, momentum=config.momentum)
         return Adam(parameters, lr=config.step_size)
 
-    def _evaluate_population(self) -> list[PairResults]:
+    def evaluate_population(self) -> list[PairResults]:
         """Evaluate pairs until both minima are reached. Their number depends on results, not on the workers' speed."""
         config, results = self.config, list[PairResults]()
-        self._evaluations.share(self._space.vector(self._run.policy))
+        self._evaluations.share(self.space.vector(self._run.policy))
         wanted = ceil(config.n_rollouts_per_update / 2)
         while wanted:
             results += self._evaluations.play(wanted)

@@ -45,21 +45,22 @@ class CMAES(Algorithm):
         """Determine the searched parameters and start the workers."""
         config = self.config
         self._run = run
-        self._space = SearchSpace(run.policy, deterministic=config.deterministic)
-        size = config.population_size or 4 + int(3 * log(self._space.size))
+        self.space = SearchSpace(run.policy, deterministic=config.deterministic)
+        """The parameters that are searched, and their places in a vector."""
+        size = config.population_size or 4 + int(3 * log(self.space.size))
         self._pairs = ceil(size / 2)
         self._strategy = Strategy(
-            self._space.vector(run.policy).cpu().numpy(),
+            self.space.vector(run.policy).cpu().numpy(),
             config.initial_stddev,
             2 * self._pairs,
             run.seed,
-            diagonal=self._space.size > config.full_covariance_below,
+            diagonal=self.space.size > config.full_covariance_below,
         )
         self._evaluations = Evaluations(run, config, Given())
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return an optimizer that takes no step: the strategy sets the parameters."""
-        return torch.optim.SGD(self._space.parameters(policy), lr=0.0)
+        return torch.optim.SGD(self.space.parameters(policy), lr=0.0)
 
     def batches(self) -> Iterator[Batch | OwnStep]:
         """Evaluate a population; yield the step to the mean of its best members."""
@@ -67,15 +68,15 @@ class CMAES(Algorithm):
         results = self._evaluations.play(self._pairs * self.config.n_episodes)
         returns = np.concatenate([result.returns for result in results]).reshape(self.config.n_episodes, -1)
         self._strategy.tell(returns.mean(0))
-        yield OwnStep(self._step, self._space.parameters(self._run.policy))
+        yield OwnStep(self._step, self.space.parameters(self._run.policy))
         self._evaluations.merge(results)
 
     def _step(self) -> dict[str, Tensor]:
         """Set the policy's parameters to the mean."""
-        parameters = self._space.parameters(self._run.policy)
+        parameters = self.space.parameters(self._run.policy)
         mean = torch.from_numpy(self._strategy.mean).float().to(parameters[0].device)
         with torch.no_grad():
-            for parameter, part in zip(parameters, self._space.split(mean).values(), strict=True):
+            for parameter, part in zip(parameters, self.space.split(mean).values(), strict=True):
                 parameter.copy_(part)
         return {"stddev": torch.tensor(self._strategy.stddev), "parameter_norm": mean.norm()}
 

@@ -48,6 +48,11 @@ class LocalSweepPool:
         self._context = worker_context(start_method)
         self._running: dict[str, _Running] = {}
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process ids of the jobs that run, by name, for monitoring."""
+        return {name: each.process.pid for name, each in self._running.items()}
+
     def start(self, job: SweepJob) -> None:
         """Start a job in a new process."""
         ours, theirs = self._context.Pipe(duplex=False)
