@@ -28,6 +28,7 @@ INAPPLICABLE = {
     **{f"distribution {name}": ("masks",) for name in ("beta", "gaussian", "squashed_gaussian")},
     "algorithm appo": ("host_synchronisation",),
     "algorithm bc": ("truncation",),
+    "algorithm cma_es": ("gradients", "host_synchronisation", "truncation"),
     "algorithm cql": ("masks", "truncation"),
     "algorithm ddpg": ("masks",),
     "algorithm dt": ("truncation",),

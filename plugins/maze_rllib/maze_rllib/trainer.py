@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class Trainer:
         self._randomness = BorrowedRandomness(config.seed)
         self._session = RaySession(num_cpus=config.num_env_runners + 2)
         try:
-            with self._randomness():
+            with self._randomness(), _kept(_log_folder()):
                 self._algorithm = config.build_algo(use_copy=False)
         except BaseException as error:  # noqa: BLE001 — an interruption too must leave no process behind
             self.close()
@@ -188,6 +189,27 @@ class Trainer:
         """Return True if enough has been sampled for learning to start."""
         first = getattr(self._algorithm.config, "num_steps_sampled_before_learning_starts", None)
         return first is None or self._steps > first + 1
+
+
+def _log_folder() -> Path:
+    """Return the folder below the user's home in which Ray creates one for each algorithm."""
+    from ray.train.constants import DEFAULT_STORAGE_PATH
+
+    return Path(DEFAULT_STORAGE_PATH)
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    """Keep a folder from being removed by another run, which ends at this moment and finds it empty."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # it was removed in between
+            held = Path(tempfile.mkdtemp(dir=folder))
+            break
+    try:
+        yield
+    finally:
+        held.rmdir()
 
 
 def _remove_log_folder(folder: Path) -> None:
