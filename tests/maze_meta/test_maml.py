@@ -128,7 +128,10 @@ def test_an_update_yields_the_rows_of_both_phases_with_what_acted(quick):
         torch.testing.assert_close(log_probs(run.policy, moved, second), second.extra["log_prob"])
         assert first.extra["advantage"].mean().item() == pytest.approx(0, abs=1e-5)
     metrics = run.statistics.epoch_metrics()
-    assert metrics["train/adapted_return_mean"] != metrics["train/return_mean"]
+    gained = (metrics["train/adapted_return_mean"] - metrics["train/return_mean"]) / 5
+    assert metrics["train/adaptation_gain"] == pytest.approx(gained, abs=1e-6)
+    assert gained != 0
+    assert run.algorithm.score(metrics) == metrics["train/adapted_return_mean"]
 
 
 def test_advantages_are_those_of_a_fitted_baseline():

@@ -59,7 +59,7 @@ class MAML(Algorithm):
         rows = [self._rows(rollout, initial) for rollout in before]
         adapted = [map_tree(Tensor.detach, self._adapted(run.policy, initial, each, False)) for each in rows]
         after = self._play(tasks, adapted, 1)
-        run.record(_adapted_metrics(after))
+        run.record(_metrics(before, after))
         pairs = [
             _joined([first, self._rows(rollout, parameters)])
             for first, rollout, parameters in zip(rows, after, adapted, strict=True)
@@ -184,7 +184,9 @@ def _joined(batches: Sequence[Batch]) -> Batch:
     return Batch(joined(obs), joined(actions), joined(extra))
 
 
-def _adapted_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return the mean return of the adapted policies' episodes; nothing where none ended."""
-    returns = [episode.episode_return for rollout in rollouts for episode in rollout.episodes]
-    return {"train/adapted_return_mean": float(np.mean(returns))} if returns else {}
+def _metrics(before: Sequence[Rollout], after: Sequence[Rollout]) -> dict[str, float]:
+    """Return what the inner step adds to the reward of a step, and the mean return of the episodes after it, if any."""
+    gained = np.mean([rollout.rewards for rollout in after]) - np.mean([rollout.rewards for rollout in before])
+    returns = [episode.episode_return for rollout in after for episode in rollout.episodes]
+    adapted = {"train/adapted_return_mean": float(np.mean(returns))} if returns else {}
+    return {"train/adaptation_gain": float(gained), **adapted}
