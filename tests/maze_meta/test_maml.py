@@ -225,6 +225,7 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick,
         (ID, {"algorithm.tasks": {"side": []}}, r"^algorithm\.tasks\.side"),
         (ID, {"algorithm.tasks": {"side": {"low": 2, "high": 1}}}, r"low must not be above high"),
         (ID, {"algorithm.tasks": {"side": {"low": 2, "high": [3]}}}, r"two numbers, or two lists of the same length"),
+        (ID, {**BOTH, "algorithm.n_rollout_steps": 10**10}, r"^algorithm\.n_rollout_steps: "),
         (ID, {**BOTH, "model.memory": "gru"}, r"^model\.memory"),
         (
             ID,

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
+from maze_core.base.free_ram import check_memory
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import TensorTree, flat_rows, map_tree, take_rows
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.data.rollout import Rollout
 from maze_core.data.tensors import to_tensors
+from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.learn.on_policy.advantages import normalized
 from maze_core.learn.on_policy.surrogate import clipped_surrogate
 from maze_core.learn.schedules import scheduled
@@ -26,6 +28,8 @@ from maze_meta.player import STREAM, Job, check_task, player_of
 from maze_meta.tasks import tasks_of
 
 Parameters = Mapping[str, Tensor]
+_COPIES = 3
+# Of an update's observations: in rollouts, in the rows of tasks, and in the batch.
 
 
 class MAML(Algorithm):
@@ -41,6 +45,9 @@ class MAML(Algorithm):
         """Find the tasks and start the workers."""
         config = self.config
         self._run = run
+        rows = 2 * config.tasks_per_update * config.rollouts_per_task, config.n_rollout_steps + 1
+        needed = _COPIES * allocated_bytes(space_specs(run.observation_space, "observation"), rows)
+        check_memory(needed, config.n_rollout_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
         self._tasks = tasks_of(config, run)
         player = player_of(run, config)
         check_task(player, run, self._tasks.draw(generator(run.seed, Purpose.PLUGIN, STREAM, 3)))
