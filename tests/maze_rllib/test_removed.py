@@ -20,7 +20,7 @@ from maze_core.plugins import discovery
         ("rllib-td3", "maze train sac"),
         ("rllib-apex", "maze train apex"),
         ("rllib-pg", "maze train pg"),
-        ("rllib-maml", "no meta-learning"),
+        ("rllib-maml", "maze train maml"),
     ],
 )
 def test_a_removed_algorithm_is_answered_with_where_to_go(name, instead):
@@ -32,7 +32,7 @@ def test_a_removed_algorithm_is_answered_with_where_to_go(name, instead):
 
 def test_what_an_answer_names_is_there():
     known = discovery.names("algorithm")
-    assert {"a2c", "pg", "sac", "rllib-dqn", "rllib-sac", "impala"} <= set(known)
+    assert {"a2c", "pg", "maml", "sac", "rllib-dqn", "rllib-sac", "impala"} <= set(known)
 
 
 def test_a_trained_policy_opens_without_ray(tmp_path):

@@ -6,4 +6,4 @@ A2C = "RLlib removed A2C and A3C (gone since Ray 2.9). Maze has its own: maze tr
 TD3 = "RLlib removed DDPG and TD3 (gone since Ray 2.9). For the same problems: maze train sac, or maze train rllib-sac"
 APEX = "RLlib removed Ape-X (gone since Ray 2.9). Maze has its own: maze train apex --runner local"
 PG = "RLlib removed PG (gone since Ray 2.9). Maze has its own: maze train pg"
-MAML = "RLlib removed MAML (gone since Ray 2.9), and Maze has no meta-learning algorithm"
+MAML = "RLlib removed MAML (gone since Ray 2.9). Maze has its own: maze train maml"
