@@ -1,5 +1,27 @@
 """A distribution says where to go instead of a name that is no plugin."""
 
+import pytest
+
+from maze_core.base.errors import ConfigError
+from maze_core.plugins import discovery
+
+OF_THE_FIELD = (
+    *("a2c", "a3c", "apex", "bc", "ddpg", "dqn", "es", "impala", "maml", "parametric-dqn"),
+    *("pg", "ppo", "appo", "rainbow", "sac", "sacfd", "td3"),
+)
+"""What a framework like this one is expected to have."""
+
+
+@pytest.mark.parametrize("name", OF_THE_FIELD)
+def test_every_name_of_the_field_trains_or_is_answered_with_the_command_that_does(name):
+    if name in discovery.names("algorithm"):
+        assert discovery.load("algorithm", name)
+        return
+    with pytest.raises(ConfigError, match=r"maze train (\w+)") as told:
+        discovery.load("algorithm", name)
+    command = str(told.value).partition("maze train ")[2].split()[0].rstrip(",")
+    assert command in discovery.names("algorithm")
+
 
 def test_a_hint_is_shown_for_its_name(installation):
     installation.add("maze-gone", source="TEXT = 'It moved: take good'\n", entry="hint:old = {module}:TEXT")
