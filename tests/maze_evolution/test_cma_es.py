@@ -105,6 +105,7 @@ def test_large_networks_adapt_variances_alone(cma, monkeypatch):
     assert asked == [True, False]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(cma, tmp_path, whole_state, assert_same):
     same = {**settings(epoch_length=2, n_epochs=4, n_episodes=2), "model.normalize_observations": True}
     killed = tmp_path / "killed"

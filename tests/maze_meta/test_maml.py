@@ -193,6 +193,7 @@ def test_it_learns_to_adapt_to_either_side(quick):
         assert told.after > 2.5
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
     same = {
         **SMALL, "algorithm.epoch_length": 1, "algorithm.n_epochs": 4, "evaluation.n_episodes": 1,

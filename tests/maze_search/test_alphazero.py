@@ -196,6 +196,7 @@ def test_whoever_acts_with_a_saved_run_searches_alike(quick):
     assert first == again
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
     same = SMALL | {
         "algorithm.epoch_length": 2,

@@ -161,6 +161,7 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
         assert (reached >= expected) if target else (reached <= expected)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(
     quick, record, tmp_path, whole_state, assert_same
 ):
