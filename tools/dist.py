@@ -13,18 +13,19 @@ from __future__ import annotations
 import argparse
 import email
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from tests.maze_devkit.scaffold.clean import CleanEnvironment  # noqa: E402 — from the folder above
+
 OUT = ROOT / "dist"
 WANTED = ("Name", "Version", "Summary", "License-Expression", "License-File", "Author", "Keywords", "Classifier")
 """What the metadata of every distribution say."""
@@ -100,54 +101,19 @@ def build_and_check() -> list[Path]:
     return wheels
 
 
-def _third_party(links: Path) -> None:
-    """Link to everything installed beside this Python but Maze and what is editable."""
-    import sysconfig
-
-    links.mkdir()
-    for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
-        if not entry.name.lower().startswith(("maze", "__editable__")) and entry.suffix != ".pth":
-            (links / entry.name).symlink_to(entry)
-
-
 def trial(wheels: Sequence[Path]) -> None:
-    """Install all wheels outside of the repository, and type what a newcomer types. A failure is exit code 1."""
+    """Install all wheels outside of the repository, and type what a newcomer types."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        venv.create(home / "venv", with_pip=False, symlinks=True)
-        site = next((home / "venv" / "lib").glob("python*/site-packages"))
-        _third_party(home / "others")
-        (site / "others.pth").write_text(f"{home / 'others'}\n")
-        install = [
-            "pip",
-            "install",
-            "--quiet",
-            "--no-index",
-            "--no-deps",
-            "--ignore-installed",
-            "--prefix",
-            str(home / "venv"),
-        ]
-        subprocess.run([sys.executable, "-m", *install, *map(str, wheels)], check=True)
-        variables = {"PATH": f"{home / 'venv' / 'bin'}{os.pathsep}{os.defpath}", "HOME": folder, "OMP_NUM_THREADS": "1"}
-
-        def maze(*typed: str) -> str:
-            command = [str(home / "venv" / "bin" / "python"), "-P", "-m", "maze_core.cli.main", *typed]
-            done = subprocess.run(command, cwd=home, env=variables, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SystemExit(f"maze {' '.join(typed)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-            return done.stdout
-
-        listed = json.loads(maze("plugins", "list", "--json"))
+        clean = CleanEnvironment(Path(folder) / "clean")
+        clean.install(*wheels)
+        listed = json.loads(clean.maze("plugins", "list", "--json", folder=clean.home))
         broken = [f"{each['kind']} {each['name']}: {each['detail']}" for each in listed if each["state"] != "ok"]
-        if broken:
-            raise SystemExit("\n".join(broken))
-        elsewhere = [each["file"] for each in listed if each["file"] and not each["file"].startswith(folder)]
-        if elsewhere:
-            raise SystemExit(f"not of a wheel: {elsewhere[0]}")
-        maze("train", "ppo", "--env", "CartPole-v1", "--steps", "2000", "--run-dir", "run", "--quiet")
-        maze("eval", "run", "--episodes", "2")
-        maze("export", "run", "--out", "policy.onnx")
+        elsewhere = [f"{each['file']} is not of a wheel" for each in listed if not each["file"].startswith(folder)]
+        if broken or elsewhere:
+            raise SystemExit("\n".join([*broken, *elsewhere]))
+        run = ("--env", "CartPole-v1", "--steps", "2000", "--run-dir", "run", "--quiet")
+        for typed in (("train", "ppo", *run), ("eval", "run"), ("export", "run", "--out", "policy.onnx")):
+            clean.maze(*typed, folder=clean.home)
     print(f"{len(listed)} plugins of the wheels are well; a run trains, is evaluated and exported")
 
 

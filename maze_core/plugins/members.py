@@ -128,7 +128,7 @@ class Registry(pluggy.PluginManager):
     def _check_marker(self, each: Member, name: str) -> None:
         """Refuse a method that has a hook's name but would never be called, and unsupported styles of hooks."""
         method = _attribute(each.plugin, name)
-        options = self.parse_hookimpl_opts(each.plugin, name) if method is not None else None
+        options = super().parse_hookimpl_opts(each.plugin, name) if _is_marked(method) else None
         if method is not None and options is None:
             raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
         if options and options["hookwrapper"]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from maze_core.data.reward_scale import RewardScale
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
+    from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.hookspecs import Run
 
 
@@ -36,6 +37,14 @@ def _check_rollout(run: Run, space: Space[Any], num_envs: int, n_steps: int) -> 
     specs = space_specs(space, "observation")
     needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
     check_memory(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
+
+
+def learn_observations(normalizer: ObservationNormalizer | None, rollout: Rollout, device: torch.device) -> None:
+    """Let a normaliser on `device`, if there is one, learn from the observations of a rollout that were acted on."""
+    if normalizer is not None:
+        valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
+        obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device)
+        normalizer.update(obs, valid)
 
 
 class RolloutCollector(Collector):
@@ -122,11 +131,7 @@ class RolloutCollector(Collector):
         Call it after the last optimizer step on the rollout, so that acting and the old and new log-probabilities use
         the same statistics.
         """
-        normalizer, rollout, device = self._run.policy.normalizer, self.rollout, self._run.device
-        if normalizer is not None:
-            valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
-            obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device)
-            normalizer.update(obs, valid)
+        learn_observations(self._run.policy.normalizer, self.rollout, self._run.device)
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""

@@ -9,6 +9,7 @@ import torch
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
+from maze_core.collect.rollouts.job_sampler import JobSampler
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.envs.in_process import vector_env
 from maze_core.models.policy import acting_arrays
@@ -52,7 +53,7 @@ class ReplayActor:
         self._env: VectorEnv = vector_env(self._builder, count, worker * count)
         self._version = 0
         self._env_steps = 0
-        self._first_job: int | None = None
+        self._rollouts = JobSampler(self._sampler)
 
     def run(self, job: tuple[int, int], shared: Shared) -> Played:
         """Collect one rollout with the newest parameters."""
@@ -61,22 +62,16 @@ class ReplayActor:
             for name, leaf in acting_arrays(self._policy).items():
                 leaf[...] = shared.arrays[name]
             self._version = shared.version
-        first = self._first_job is None
-        if first:
-            self._begin(number)
-        return Played(self._sampler.collect(), first)
+        first = not self._rollouts.started
+        return Played(self._rollouts.collect(number), first)
 
     def state(self) -> dict[str, Any]:
         """Return the state of the environments and of exploration."""
-        if self._first_job is None:
-            return {"first_job": None}
-        return {"first_job": self._first_job, "sampler": self._sampler.state()}
+        return self._rollouts.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
-        if state["first_job"] is not None:
-            self._begin(state["first_job"])
-            self._sampler.load_state(state["sampler"])
+        self._rollouts.load_state(state)
 
     def close(self) -> None:
         """Close the environments."""
@@ -84,15 +79,12 @@ class ReplayActor:
         if env is not None:
             env.close()
 
-    def _begin(self, job: int) -> None:
-        """Prepare the first rollout. Its number determines the seeds: a replaced actor plays new episodes."""
-        self._first_job = job
+    def _sampler(self, job: int) -> Sampler:
+        """Return what collects from the first job on."""
         config, env, seed = self._config, self._env, self._seed
         rngs = [generator(seed, Purpose.POLICY_NOISE, EXPLORATION, job, row) for row in range(env.num_envs)]
         exploration = EpsilonGreedy(
             env.observation_space, env.action_space, rngs, lambda: config.epsilons(self._env_steps)[self._own]
         )
         seeds, unused = EpisodeSeeds(seed, Purpose.TRAIN_EPISODES, (job,)), torch.Generator()
-        self._sampler = Sampler(
-            self._policy, env, config.n_rollout_steps, seeds, unused, exploration=exploration, complete=True
-        )
+        return Sampler(self._policy, env, config.n_rollout_steps, seeds, unused, exploration=exploration, complete=True)

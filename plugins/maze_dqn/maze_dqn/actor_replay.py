@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 
-from maze_core.base.tree import flat_rows, take_rows
+from maze_core.base.tree import take_rows
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.collector import Collector
 from maze_core.collect.replay.collector import check_replay_sizes
 from maze_core.collect.replay.stored import StoredReplay
+from maze_core.collect.rollouts.collector import learn_observations
 from maze_core.data.replay.buffer import ReplayBuffer
-from maze_core.data.tensors import to_tensors
 from maze_core.models.policy import acting_arrays
 from maze_core.plugins.config.setting_names import setting
 from maze_dqn.actor import ReplayActor
@@ -103,7 +102,7 @@ class ActorReplay(Collector):
         first = result.worker * self._config.envs_per_actor
         if played.first:
             self.replay.forget(np.arange(first, first + self._config.envs_per_actor))
-        self._learn_observations(played.rollout)
+        learn_observations(self._run.policy.normalizer, played.rollout, self._run.device)
         self._add(played.rollout, first)
         self._run.count_env_steps(int(played.rollout.valid.sum()))
         self._run.statistics.add(played.rollout.episodes)
@@ -115,13 +114,6 @@ class ActorReplay(Collector):
             done = assembler.add(obs, actions, result, following)
             self.replay.add(replace(done, rows=done.rows + first))
             obs = following
-
-    def _learn_observations(self, rollout: Rollout) -> None:
-        """Let the normaliser, if there is one, learn from the observations that were acted on."""
-        normalizer, device = self._run.policy.normalizer, self._run.device
-        if normalizer is not None:
-            valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
-            normalizer.update(to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device), valid)
 
     # Saving
 

@@ -9,6 +9,7 @@ import torch
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.base.tree import flat_rows, take_rows
+from maze_core.collect.rollouts.job_sampler import JobSampler
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.rollout import carried_rows
 from maze_core.data.tensors import to_tensors
@@ -48,7 +49,7 @@ class Actor:
         self._env: VectorEnv = vector_env(self._builder, self._num_envs, worker * self._num_envs)
         self._noise = torch.Generator()
         self._version = 0
-        self._first_job: int | None = None
+        self._rollouts = JobSampler(self._sampler)
 
     def run(self, job: int, shared: Shared) -> Rollout:
         """Collect one rollout with the newest parameters.
@@ -58,25 +59,19 @@ class Actor:
         if shared.version != self._version:
             load_arrays(self._policy, shared.arrays)
             self._version = shared.version
-        if self._first_job is None:
-            self._begin(job)
         self._noise.manual_seed(integer_seed(self._seed, Purpose.ACTOR, job))
-        rollout = self._sampler.collect()
+        rollout = self._rollouts.collect(job)
         rollout.extra[LOG_PROB] = self._log_prob(rollout)
         rollout.version = self._version
         return rollout
 
     def state(self) -> dict[str, Any]:
         """Return the state of the environments."""
-        if self._first_job is None:
-            return {"first_job": None}
-        return {"first_job": self._first_job, "sampler": self._sampler.state()}
+        return self._rollouts.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
-        if state["first_job"] is not None:
-            self._begin(state["first_job"])
-            self._sampler.load_state(state["sampler"])
+        self._rollouts.load_state(state)
 
     def close(self) -> None:
         """Close the environments."""
@@ -84,11 +79,10 @@ class Actor:
         if env is not None:
             env.close()
 
-    def _begin(self, job: int) -> None:
-        """Prepare the first rollout. Its number determines the seeds: a restarted actor plays new episodes."""
-        self._first_job = job
+    def _sampler(self, job: int) -> Sampler:
+        """Return what collects from the first job on."""
         seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES, (job,))
-        self._sampler = Sampler(self._policy, self._env, self._n_steps, seeds, self._noise)
+        return Sampler(self._policy, self._env, self._n_steps, seeds, self._noise)
 
     def _log_prob(self, rollout: Rollout) -> np.ndarray:
         obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])))
