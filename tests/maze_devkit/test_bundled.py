@@ -34,6 +34,7 @@ INAPPLICABLE = {
     "algorithm dt": ("truncation",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
+    "algorithm maml": ("truncation",),
     "algorithm iql": ("truncation",),
     "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),
