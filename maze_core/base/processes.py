@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import multiprocessing
 import os
 import shutil
@@ -130,6 +131,13 @@ def worker_variables() -> Iterator[None]:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def import_ahead() -> None:
+    """Import what the jobs of a worker use, as a fork server does, while the driver has other things to do."""
+    for name in _PRELOADED:
+        if name != "__main__":
+            importlib.import_module(name)
 
 
 def begin_worker(*, stays: bool = False) -> None:

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.processes import begin_worker, errors_told
+from maze_core.base.processes import begin_worker, errors_told, import_ahead
 from maze_core.collect.pools.parameters import ParameterReader
 from maze_core.collect.pools.result_transfer import Packer
 from maze_core.collect.pools.wakeup import Listener, Wakeup
@@ -47,6 +47,7 @@ class _Worker:
         try:
             self._task.setup(number)
             self._pipe.send(("ready",))
+            import_ahead()
             while self._answer(*self._heard()):
                 pass
         finally:

@@ -14,7 +14,7 @@ import numpy as np
 
 from maze_core.base.blame import their_traceback
 from maze_core.base.errors import ConfigError, MazeError
-from maze_core.base.processes import begin_worker
+from maze_core.base.processes import begin_worker, import_ahead
 from maze_core.collect.pools.result_transfer import LARGE
 from maze_core.collect.pools.wakeup import Listener
 from maze_core.collect.pools.workers import Shared
@@ -60,6 +60,7 @@ class Worker:
             self._task = _unpack(task)
             self._shared = Shared(0, {})
             self._task.setup(number)
+            import_ahead()
         except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
             return _error(exc)
         at_home = import_ray().get_runtime_context().get_node_id() == home
