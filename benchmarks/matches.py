@@ -30,7 +30,7 @@ from maze_core.collect.agents.planning import Planning, PlanningAgent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.collect.stepper import Stepper
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.base import PluginConfig
 
@@ -132,7 +132,7 @@ def against(
         builder = run.env_builder("evaluation")
         number = len(builder.agents_env(0).agents)
         copies = 20 * number
-        env = LanesVectorEnv(builder.agents_env, copies, tell_agents=builder.tell_agents)
+        env = AgentsVectorEnv(builder.agents_env, copies, tell_agents=builder.tell_agents)
         seats = np.arange(copies) % number
         mine = (np.arange(number) == seats[:, None]).reshape(-1)
         if opponent == RANDOM:

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 KNOWN = "tests/training/test_known_answers.py"
 ROOMS: dict[str, tuple[str, ...]] = {
-    "assembler": ("tests/acting/test_lanes.py", "tests/data/test_lane_replay.py", "tests/memory/test_lanes.py", KNOWN),
-    "memory": ("tests/memory/test_acting.py", "tests/memory/test_lanes.py", "tests/memory/test_policies.py"),
+    "assembler": (
+        "tests/acting/test_agent_rows.py",
+        "tests/data/test_agent_replay.py",
+        "tests/memory/test_agent_rows.py",
+        KNOWN,
+    ),
+    "memory": ("tests/memory/test_acting.py", "tests/memory/test_agent_rows.py", "tests/memory/test_policies.py"),
     "returns": ("tests/data/test_returns.py", "tests/data/test_vtrace.py", "tests/data/test_discounts.py", KNOWN),
     "losses": ("tests/training/test_surrogate.py", "tests/maze_ppo/test_losses.py", "tests/maze_sac/test_critics.py"),
     "on-policy": ("tests/training/test_on_policy.py",),
@@ -216,15 +221,15 @@ MUTANTS = (
         "the burn-in begins in the episode before",
         "replay",
         _SEQUENCES,
-        "self._steps[lanes] = self._burnt[lanes] = 0\n        self._fresh",
-        "self._steps[lanes] = 0\n        self._fresh",
+        "self._steps[agent_rows] = self._burnt[agent_rows] = 0\n        self._fresh",
+        "self._steps[agent_rows] = 0\n        self._fresh",
     ),
     Mutant(
         "what is remembered has read the burn-in twice",
         "replay",
         _SEQUENCES,
-        "put_rows(self._state, lanes, self._after(lanes, read))",
-        "put_rows(self._state, lanes, self._after(lanes, known))",
+        "put_rows(self._state, agent_rows, self._after(agent_rows, read))",
+        "put_rows(self._state, agent_rows, self._after(agent_rows, known))",
     ),
     Mutant("a target writes into its leader's memory", "replay", _SEQUENCES, "leaf.copy() for", "leaf for"),
     Mutant(

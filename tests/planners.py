@@ -142,7 +142,7 @@ class OneStep(Planner):
         paid = []
         for door in range(CHOICES):
             twin = decision.simulator.copy()
-            paid.append(twin.step({"action": np.full(twin.rows, door)}).reward[decision.lane])
+            paid.append(twin.step({"action": np.full(twin.rows, door)}).reward[decision.agent_row])
         return int(np.argmax(paid))
 
 
@@ -165,7 +165,7 @@ class Shooting(Planner):
             twin, total, plan = decision.simulator.copy(), 0.0, []
             while not twin.over and len(plan) < 2:
                 plan.append((decision.rng.uniform(0, CHOICES, like.shape)).astype(like.dtype))
-                total += float(twin.step({"action": np.stack([plan[-1]] * twin.rows)}).reward[decision.lane])
+                total += float(twin.step({"action": np.stack([plan[-1]] * twin.rows)}).reward[decision.agent_row])
             found.append((total, len(found), plan[0]))
         return max(found)[2]
 

@@ -1,4 +1,4 @@
-"""Discounts of rows: gamma for each decision that lies between a row and the next one of its lane."""
+"""Discounts of rows: gamma for each decision that lies between a row and the next one of its agent."""
 
 from __future__ import annotations
 

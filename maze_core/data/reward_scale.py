@@ -32,7 +32,7 @@ class RewardScale:
         self._gamma = gamma
         self._spreads: dict[int, RunningMoments] = {}
         self._returns: dict[int, np.ndarray] = {}
-        """The discounted sum of the rewards of each lane's episode so far, [N] float64, by source."""
+        """The discounted sum of the rewards of each column's episode so far, [N] float64, by source."""
 
     @classmethod
     def of(cls, config: Any) -> Self | None:
@@ -58,13 +58,13 @@ class RewardScale:
 
     def _discounted(self, rollout: Rollout, source: int) -> np.ndarray:
         """Return the returns so far [T, N] float64, and keep those of the last row for the source's next rollout."""
-        steps, lanes = rollout.rewards.shape
-        running = self._returns.get(source, np.zeros(lanes))
+        steps, columns = rollout.rewards.shape
+        running = self._returns.get(source, np.zeros(columns))
         over = rollout.terminated | rollout.truncated
         discounts = np.where(over, 0.0, rollout_discounts(rollout, self._gamma))
-        returns = np.empty((steps, lanes))
+        returns = np.empty((steps, columns))
         for t in range(steps):
-            # A waiting row keeps what its lane has; `running` is discounted already.
+            # A waiting row keeps what its column has; `running` is discounted already.
             running = running + np.where(rollout.valid[t], rollout.rewards[t], 0.0)
             returns[t] = running
             running = np.where(rollout.valid[t], running * discounts[t], running)

@@ -37,10 +37,10 @@ class Rollout:
     truncated: np.ndarray
     """[T, N] bool"""
     valid: np.ndarray
-    """[T, N] bool; False where the environment produced a filler row, and behind a lane's last row"""
+    """[T, N] bool; False where the environment produced a filler row, and behind the last one of a column"""
     truncations: Ends = field(default_factory=list)
     """(t, env indices [K], following observations with leaves [K, …]) of the episodes cut by a time limit, and of the
-    last rows of lanes with fewer than T"""
+    last rows of columns with fewer than T"""
     episodes: list[Episode] = field(default_factory=list)
     """The episodes that ended, in order"""
     extra: Tree = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Rollout:
 
     @property
     def continues(self) -> np.ndarray:
-        """[T, N] bool; True where the next row of the lane is valid and in the same episode. Row T - 1 counts too."""
+        """[T, N] bool; True where the next row of the column is valid and in the same episode. Row T - 1 counts too."""
         following: np.ndarray = ~self.ended
         following[:-1] &= self.valid[1:]
         return following

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.several.lanes import in_turn
+from maze_core.envs.several.vector_env import in_turn
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder

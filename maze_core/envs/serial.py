@@ -419,13 +419,13 @@ def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
     return lengths
 
 
-def share_of_state(state: dict[str, Any], envs: slice, lanes: int = 1) -> dict[str, Any]:
+def share_of_state(state: dict[str, Any], envs: slice, agent_rows: int = 1) -> dict[str, Any]:
     """Return the part of a recorded state for some environments, cut to their longest episode.
 
-    `lanes`: rows of each environment.
+    `agent_rows`: rows of each environment.
     """
     share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory") if name in state}
-    rows = slice(envs.start * lanes, envs.stop * lanes)
+    rows = slice(envs.start * agent_rows, envs.stop * agent_rows)
     if "acting" in state:
         share["acting"] = state["acting"][rows]
     longest = int(max(share["length"], default=0))

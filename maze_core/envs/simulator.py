@@ -15,8 +15,8 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import copy_tree, take_rows
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of
+from maze_core.envs.several.agent_rows import AgentRows
 from maze_core.envs.several.agents import Round
-from maze_core.envs.several.lane_rows import LaneRows
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers
@@ -167,7 +167,7 @@ class _OneAgent(Simulator):
 
 
 class _SeveralAgents(Simulator):
-    """The simulator of an environment with several agents; its rows are those of `LanesVectorEnv`."""
+    """The simulator of an environment with several agents; its rows are those of `AgentsVectorEnv`."""
 
     def __init__(self, source: Simulators, env: Any, index: int) -> None:
         super().__init__(source, env, index)
@@ -178,18 +178,18 @@ class _SeveralAgents(Simulator):
 
     def stand(self, outcome: Round, before: Tree | None = None, waited: np.ndarray | None = None) -> None:
         """Stand where a round says who acts next, with the rows of others as `before`; None: blank."""
-        lanes, names = self._source.lanes, self.agents
+        agent_rows, names = self._source.agent_rows, self.agents
         self.obs = copy_tree(before) if before else allocate(self._source.specs, (self.rows,))
         self.waited = np.ones(self.rows, np.int64) if waited is None else waited
         if not before:
             for row, name in enumerate(names):
-                lanes.clear(self.obs, row, name)
+                agent_rows.clear(self.obs, row, name)
         self.acting = np.zeros(self.rows, np.bool_)
         for name, observation in {**outcome.truncated, **outcome.terminated, **outcome.acting}.items():
             row = names.index(name)
             self.acting[row] = name in outcome.acting
-            lanes.write(self.obs, row, name, observation)
-            lanes.write_around(self.obs, row, outcome.critic, int(self.waited[row]))
+            agent_rows.write(self.obs, row, name, observation)
+            agent_rows.write_around(self.obs, row, outcome.critic, int(self.waited[row]))
 
     def _reset(self, seed: int) -> None:
         outcome = self._env.reset(seed)
@@ -197,7 +197,7 @@ class _SeveralAgents(Simulator):
         self.stand(outcome)
 
     def _native(self, actions: Tree) -> Any:
-        own, chosen = self._source.lanes.own, self._source.actions.rows(actions)
+        own, chosen = self._source.agent_rows.own, self._source.actions.rows(actions)
         return {name: own(name, chosen[row]) for row, name in enumerate(self.agents) if self.acting[row]}
 
     def _advance(self, native: Any) -> Outcome:
@@ -237,8 +237,8 @@ class Simulators:
         self._spare[0] = [first]
         self.agents: tuple[str, ...] = tuple(first.agents) if builder.several_agents else ()
         if self.agents:
-            self.lanes = LaneRows(first, tell_agents=builder.tell_agents)
-            self.observation_space, self.action_space = self.lanes.observation_space, self.lanes.action_space
+            self.agent_rows = AgentRows(first, tell_agents=builder.tell_agents)
+            self.observation_space, self.action_space = self.agent_rows.observation_space, self.agent_rows.action_space
         else:
             self.observation_space, self.action_space = first.observation_space, first.action_space
             self.observations = ObservationCodec(self.observation_space)

@@ -63,9 +63,9 @@ class StepResult:
     has_filler: bool = False
     """True where a row is filler; else nobody reads `valid`. Environments that never produce such rows leave it."""
     acting: np.ndarray | None = None
-    """[N] bool, the lanes that act next; None: all rows, as in environments with one agent each."""
+    """[N] bool, the agents that act next; None: all rows, as in environments with one agent each."""
     restarted: np.ndarray | None = None
-    """[N] bool, the lanes of copies whose episode ended; None where `acting` is."""
+    """[N] bool, the rows of copies whose episode ended; None where `acting` is."""
     info: Tree = field(default_factory=dict)
     """Leaves [N] float32: the numbers of `info` that the algorithm learns from (`Algorithm.info_columns`)."""
     raw: np.ndarray | None = None
@@ -80,10 +80,10 @@ class StepResult:
     def begun(self) -> list[int]:
         """Indices of the rows whose next observation begins an episode; a filler row counts as an episode.
 
-        With several agents: the lanes that ended, and all lanes of copies whose episode ended.
+        With several agents: the rows of agents that ended, and all rows of copies whose episode ended.
         """
         ended: list[int] = self.final_indices.tolist()
-        if self.restarted is not None:  # a lane that waits is in the middle of its episode
+        if self.restarted is not None:  # an agent that waits is in the middle of its episode
             return sorted({*ended, *np.flatnonzero(self.restarted).tolist()}) if ended else ended
         return sorted({*ended, *np.flatnonzero(~self.valid).tolist()}) if self.has_filler else ended
 

@@ -262,7 +262,7 @@ def _driver(claim: Declaration) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception as one line; that of an import of an earlier name says what the name is now."""
+    """Return an exception as one line; that of an earlier name says what the name is now."""
     try:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 — a class of the user's own may fail at this

@@ -17,7 +17,8 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.acting.drawn": "maze_core.collect.agents.noise_plan",
     "maze_core.acting.exploration": "maze_core.collect.agents.exploration",
     "maze_core.acting.forward": "maze_core.collect.agents.forward",
-    "maze_core.acting.lanes": "maze_core.collect.rollouts.lane_sink",
+    "maze_core.acting.lanes": "maze_core.collect.rollouts.agent_row_sink",
+    "maze_core.acting.lanes.LaneSink": "maze_core.collect.rollouts.agent_row_sink.AgentRowSink",
     "maze_core.acting.memory": "maze_core.collect.agents.memory",
     "maze_core.acting.network": "maze_core.collect.agents.network",
     "maze_core.acting.noise_plan": "maze_core.collect.agents.noise_plan",
@@ -62,6 +63,8 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.cli.train": "maze_core.cli.commands.train",
     "maze_core.cli.trajectories": "maze_recordings.commands.trajectories",
     "maze_core.collect.replay.demonstrations.as_trained": "maze_recordings.demonstrations.as_trained",
+    "maze_core.collect.rollouts.lane_sink": "maze_core.collect.rollouts.agent_row_sink",
+    "maze_core.collect.rollouts.lane_sink.LaneSink": "maze_core.collect.rollouts.agent_row_sink.AgentRowSink",
     "maze_core.comparison": "maze_compare",
     "maze_core.config.base": "maze_core.plugins.config.base",
     "maze_core.config.checksummed_yaml": "maze_core.plugins.config.checksummed_yaml",
@@ -122,12 +125,18 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.envs.imports": "maze_core.envs.sources.imports",
     "maze_core.envs.joint": "maze_devkit.joint",
     "maze_core.envs.kinds": "maze_core.envs.several.kinds",
-    "maze_core.envs.lane_rows": "maze_core.envs.several.lane_rows",
-    "maze_core.envs.lanes": "maze_core.envs.several.lanes",
+    "maze_core.envs.lane_rows": "maze_core.envs.several.agent_rows",
+    "maze_core.envs.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRows",
+    "maze_core.envs.lanes": "maze_core.envs.several.vector_env",
+    "maze_core.envs.lanes.LanesVectorEnv": "maze_core.envs.several.vector_env.AgentsVectorEnv",
     "maze_core.envs.ledger": "maze_core.collect.pools.episode_log",
     "maze_core.envs.mujoco_warnings": "maze_core.envs.sources.mujoco_warnings",
     "maze_core.envs.pool": "maze_core.envs.processes.pool",
     "maze_core.envs.processes": "maze_core.envs.processes.vector_env",
+    "maze_core.envs.several.lane_rows": "maze_core.envs.several.agent_rows",
+    "maze_core.envs.several.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRows",
+    "maze_core.envs.several.lanes": "maze_core.envs.several.vector_env",
+    "maze_core.envs.several.lanes.LanesVectorEnv": "maze_core.envs.several.vector_env.AgentsVectorEnv",
     "maze_core.envs.share_envs": "maze_core.collect.pools.worker_envs",
     "maze_core.envs.shared": "maze_core.envs.processes.shared",
     "maze_core.envs.soundness": "maze_devkit.soundness",
@@ -150,8 +159,8 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.models.actor_normalizer": "maze_core.models.several.actor_normalizer",
     "maze_core.models.actor_policy": "maze_core.models.several.actor_policy",
     "maze_core.models.delta_values": "maze_core.models.several.delta_values",
-    "maze_core.models.gru": "maze_core.models.memories.gru_unrolling",
     "maze_core.models.groups": "maze_core.models.several.groups",
+    "maze_core.models.gru": "maze_core.models.memories.gru_unrolling",
     "maze_core.models.heads.HeadOptions": "maze_core.models.distributions.chosen.HeadOptions",
     "maze_core.models.heads.make_head": "maze_core.models.distributions.chosen.make_head",
     "maze_core.models.joint_actions.check_squashed": "maze_core.models.joint_actions.check_reparametrised",
@@ -294,13 +303,23 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Methods that earlier versions called, by kind of plugin, and what to write instead."""
+_MEMBERS: Mapping[tuple[str, str], str] = {
+    ("BySequence", "lanes"): "agent_rows",
+    ("Decision", "lane"): "agent_row",
+    ("Pieces", "lanes"): "columns",
+    ("ReplayBuffer", "lanes"): "agent_rows",
+}
+"""Attributes and arguments of a class under their earlier names, and what they are called now."""
+_ARGUMENT = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _FROM = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
 def instead(error: BaseException) -> str:
-    """Return what to write instead of an import that failed, as the end of a sentence; empty where nothing is known."""
+    """Return what to write instead of an earlier name that failed, as the end of a sentence; empty if it is not one."""
     if not isinstance(error, ImportError):
-        return ""
+        owner, name = _member(error)
+        new = _MEMBERS.get((owner, name))
+        return f"; {name} of {owner} is {new} now" if new else ""
     for asked in _asked(error):
         name = asked
         while name:
@@ -319,6 +338,14 @@ def outdated(kind: str, plugin: type) -> str:
         if hasattr(plugin, method):
             return f"its {method} is no longer called: {following}"
     return ""
+
+
+def _member(error: BaseException) -> tuple[str, str]:
+    """Return the class and the name of an attribute or of an argument that it does not have."""
+    if isinstance(error, AttributeError):
+        return type(error.obj).__name__, error.name or ""
+    found = _ARGUMENT.match(str(error)) if isinstance(error, TypeError) else None
+    return (found[1], found[2]) if found else ("", "")
 
 
 def _asked(error: ImportError) -> list[str]:

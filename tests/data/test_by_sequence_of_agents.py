@@ -1,4 +1,4 @@
-"""Segments of several agents: the steps of each lane as they were played, and what is remembered before them."""
+"""Segments of several agents: the steps of each agent row as they were played, and what is remembered before them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.assembler import Assembler
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.by_sequence import BySequence
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Crowd, Mixed
 
@@ -31,15 +31,15 @@ def summed(obs, lengths, state):
 
 
 class Played:
-    """The buffer after some steps with random allowed actions, and each lane's episodes, kept by hand."""
+    """The buffer after some steps with random allowed actions, and each agent row's episodes, kept by hand."""
 
     def __init__(self, make, steps, length, burn_in, copies=2, rows=None):
-        self.env = env = LanesVectorEnv(lambda _: make(), copies)
+        self.env = env = AgentsVectorEnv(lambda _: make(), copies)
         initial = {"policy/sum": torch.zeros(1, dtype=torch.float64), "policy/n": torch.zeros(1, dtype=torch.int64)}
         spaces = env.observation_space, env.action_space
         rows = rows or 4000
         self.selector = BySequence(env.num_envs, length, burn_in, initial, summed)
-        self.buffer = ReplayBuffer(*spaces, rows, lanes=env.num_envs, selector=self.selector)
+        self.buffer = ReplayBuffer(*spaces, rows, agent_rows=env.num_envs, selector=self.selector)
         self.assembler = Assembler(env.num_envs)
         self.out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         env.reset(SEEDS, self.out)
@@ -66,30 +66,34 @@ class Played:
         return actions
 
     def note(self, before, actions, result):
-        for lane in range(self.env.num_envs):
-            steps = self.episodes.setdefault(lane, [])
-            if result.valid[lane]:
-                steps.append(({k: v[lane] for k, v in before.items()}, {k: v[lane] for k, v in actions.items()}, 0.0))
+        for agent_row in range(self.env.num_envs):
+            steps = self.episodes.setdefault(agent_row, [])
+            if result.valid[agent_row]:
+                steps.append(
+                    ({k: v[agent_row] for k, v in before.items()}, {k: v[agent_row] for k, v in actions.items()}, 0.0)
+                )
             if steps:
                 seen, taken, paid = steps[-1]
-                steps[-1] = (seen, taken, paid + float(result.reward[lane]))
-            if lane in result.final_indices:
-                last = {k: v[result.final_indices.tolist().index(lane)].copy() for k, v in result.final_obs.items()}
+                steps[-1] = (seen, taken, paid + float(result.reward[agent_row]))
+            if agent_row in result.final_indices:
+                last = {
+                    k: v[result.final_indices.tolist().index(agent_row)].copy() for k, v in result.final_obs.items()
+                }
                 if steps:
-                    self.finished.append((steps, last, bool(result.terminated[lane])))
-                self.episodes[lane] = []
+                    self.finished.append((steps, last, bool(result.terminated[agent_row])))
+                self.episodes[agent_row] = []
 
     def expected(self):
         """All complete segments, as `stored` returns them, in no order."""
         length, burn_in, found = self.selector.length, self.selector.burn_in, []
-        unfinished = [(steps, self.acted_on_next(lane), False) for lane, steps in self.episodes.items()]
+        unfinished = [(steps, self.acted_on_next(agent_row), False) for agent_row, steps in self.episodes.items()]
         every = [(*each, False) for each in self.finished] + [(*each, True) for each in unfinished]
-        for steps, last, terminated, lane_goes_on in every:
+        for steps, last, terminated, agent_row_goes_on in every:
             observations = [seen for seen, _, _ in steps] + ([] if last is None else [last])
             sums = [float(total({key: leaf[None] for key, leaf in seen.items()})) for seen in observations]
             for start in range(0, len(steps), length):
                 stop = min(start + length, len(steps))
-                if stop >= len(observations) or (lane_goes_on and stop - start < length):
+                if stop >= len(observations) or (agent_row_goes_on and stop - start < length):
                     continue  # what follows is not known yet
                 read = start - min(burn_in, start)
                 found.append((
@@ -100,9 +104,9 @@ class Played:
                 ))  # fmt: skip
         return found
 
-    def acted_on_next(self, lane):
+    def acted_on_next(self, agent_row):
         """What an agent acts on in the next step; None where it waits."""
-        return {key: leaf[lane].copy() for key, leaf in self.out.items()} if self.acting[lane] else None
+        return {key: leaf[agent_row].copy() for key, leaf in self.out.items()} if self.acting[agent_row] else None
 
     def stored(self):
         """All complete sequences of which every row is held."""
@@ -152,12 +156,12 @@ def test_a_full_buffer_holds_the_newest_segments():
     assert set(map(str, found)) < set(map(str, played.expected()))
 
 
-def test_the_memory_of_a_lane_that_waits_does_not_change():
+def test_the_memory_of_an_agent_row_that_waits_does_not_change():
     played = Played(Crowd, 40, 3, 2)
     rows = np.flatnonzero(played.assembler.open)
     obs = {key: leaf[rows] for key, leaf in played.assembler.obs.items()}
     remembered = played.selector.memory(rows, obs)["policy/n"].tolist()
-    assert remembered == [len(played.episodes[lane]) for lane in range(played.env.num_envs)]
+    assert remembered == [len(played.episodes[agent_row]) for agent_row in range(played.env.num_envs)]
     assert max(remembered) > 3
 
 

@@ -28,15 +28,15 @@ class Distances:
         return (achieved == desired).all(-1)
 
 
-class Lanes:
+class Envs:
     """Environments whose observations say which they are, the episode and the step; `lengths` of their episodes."""
 
     def __init__(self, lengths, truncate=True, filler=False):
         self.lengths, self.truncate, self.filler = lengths, truncate, filler
-        self.at = [[lane, 0, 0] for lane in range(len(lengths))]
+        self.at = [[env, 0, 0] for env in range(len(lengths))]
         self.waits = [False] * len(lengths)
         self.ends = {}
-        """Length of the episodes that are over, by lane and number."""
+        """Length of the episodes that are over, by environment and number."""
 
     def obs(self, rows=None):
         rows = np.array(self.at if rows is None else rows, np.float32)
@@ -45,19 +45,19 @@ class Lanes:
     def feed(self, buffer, steps):
         for _ in range(steps):
             final, over, valid = [], [], []
-            for lane, length in enumerate(self.lengths):
-                valid.append(not self.waits[lane])
+            for env, length in enumerate(self.lengths):
+                valid.append(not self.waits[env])
                 over.append(False)
-                if self.waits[lane]:
-                    self.waits[lane] = False
+                if self.waits[env]:
+                    self.waits[env] = False
                     continue
-                self.at[lane][2] += 1
-                if self.at[lane][2] == length + self.at[lane][1] % 3:  # episodes of different lengths
-                    self.ends[lane, self.at[lane][1]] = self.at[lane][2]
-                    final.append(list(self.at[lane]))
-                    over[lane] = True
-                    self.at[lane][1:] = self.at[lane][1] + 1, 0
-                    self.waits[lane] = self.filler
+                self.at[env][2] += 1
+                if self.at[env][2] == length + self.at[env][1] % 3:  # episodes of different lengths
+                    self.ends[env, self.at[env][1]] = self.at[env][2]
+                    final.append(list(self.at[env]))
+                    over[env] = True
+                    self.at[env][1:] = self.at[env][1] + 1, 0
+                    self.waits[env] = self.filler
             over = np.array(over)
             result = StepResult(
                 np.full(len(over), 7.0, np.float32),
@@ -110,71 +110,71 @@ def check(batch, ends):
 @pytest.mark.parametrize("capacity", [1000, 67])
 @pytest.mark.parametrize("lengths", [[5], [1, 4, 7], [30, 2]])
 def test_goals_are_those_that_the_same_episode_reached_later(capacity, filler, truncate, lengths):
-    lanes, buffer = Lanes(lengths, truncate, filler), new(capacity)
-    buffer.begin(lanes.obs())
+    envs, buffer = Envs(lengths, truncate, filler), new(capacity)
+    buffer.begin(envs.obs())
     for _ in range(40):
-        lanes.feed(buffer, 3)
-        check(sampled(buffer, 50), lanes.ends)
-    drawn = check(sampled(buffer), lanes.ends)
+        envs.feed(buffer, 3)
+        check(sampled(buffer, 50), envs.ends)
+    drawn = check(sampled(buffer), envs.ends)
     assert len(drawn) > 10
-    for (lane, episode, step), steps in drawn.items():
+    for (env, episode, step), steps in drawn.items():
         if len(steps) > 100:  # all that follow are drawn, equally often
-            left = int(lanes.ends[lane, episode] - step)
+            left = int(envs.ends[env, episode] - step)
             counts = np.bincount(steps, minlength=left + 1)[1:]
             assert len(counts) == left
             assert np.abs(counts - len(steps) / left).max() < 6 * len(steps) ** 0.5
 
 
 def test_four_of_five_samples_have_another_goal():
-    lanes, buffer = Lanes([4]), new()
-    buffer.begin(lanes.obs())
-    lanes.feed(buffer, 4)
+    envs, buffer = Envs([4]), new()
+    buffer.begin(envs.obs())
+    envs.feed(buffer, 4)
     own = (sampled(buffer, 10_000).obs["desired_goal"] == -1).all(-1).float().mean()
     assert own.item() == pytest.approx(0.2, abs=0.02)
 
 
 def test_an_episode_that_is_not_over_keeps_its_goal():
-    lanes, buffer = Lanes([10, 2]), new()
-    buffer.begin(lanes.obs())
-    lanes.feed(buffer, 9)
-    assert {place[0] for place in check(sampled(buffer), lanes.ends)} == {1}
-    lanes.feed(buffer, 1)
-    assert {place[0] for place in check(sampled(buffer), lanes.ends)} == {0, 1}
+    envs, buffer = Envs([10, 2]), new()
+    buffer.begin(envs.obs())
+    envs.feed(buffer, 9)
+    assert {place[0] for place in check(sampled(buffer), envs.ends)} == {1}
+    envs.feed(buffer, 1)
+    assert {place[0] for place in check(sampled(buffer), envs.ends)} == {0, 1}
 
 
 def test_an_episode_longer_than_the_buffer_has_the_goals_of_its_rest():
-    lanes, buffer = Lanes([100]), new(20)
-    buffer.begin(lanes.obs())
-    lanes.feed(buffer, 100)
-    drawn = check(sampled(buffer), lanes.ends)
+    envs, buffer = Envs([100]), new(20)
+    buffer.begin(envs.obs())
+    envs.feed(buffer, 100)
+    drawn = check(sampled(buffer), envs.ends)
     assert min(step for _, _, step in drawn) == 82  # the newest 20 rows but the next episode's first, and the last
-    lanes.feed(buffer, 500)  # several times the ring since the last sample
-    check(sampled(buffer), lanes.ends)
+    envs.feed(buffer, 500)  # several times the ring since the last sample
+    check(sampled(buffer), envs.ends)
 
 
 @pytest.mark.parametrize("sampled_before", [False, True])
 def test_the_same_rows_give_the_same_goals_after_they_were_saved(sampled_before):
-    lanes, buffer = Lanes([5, 3, 11]), new(80)
-    buffer.begin(lanes.obs())
+    envs, buffer = Envs([5, 3, 11]), new(80)
+    buffer.begin(envs.obs())
     for _ in range(30):
-        lanes.feed(buffer, 5)
+        envs.feed(buffer, 5)
         if sampled_before:
             sampled(buffer, 3)
     first = buffer.settled - len(buffer) + buffer.open
     again = new(80)
     again.restore(first, buffer.read(first, buffer.settled - first))
-    again.begin(lanes.obs())
+    again.begin(envs.obs())
     again.steps = buffer.steps
     for _ in range(3):
         one, other = sampled(buffer), sampled(again)
         assert all(one.obs[key].equal(other.obs[key]) for key in one.obs)
         assert all(one.extra[key].equal(other.extra[key]) for key in one.extra)
-        ended = dict(lanes.ends)
-        before = lanes.at, lanes.waits
-        lanes.at = [list(row) for row in lanes.at]
-        lanes.feed(buffer, 7)
-        lanes.at, lanes.waits, lanes.ends = before[0], before[1], ended
-        lanes.feed(again, 7)
+        ended = dict(envs.ends)
+        before = envs.at, envs.waits
+        envs.at = [list(row) for row in envs.at]
+        envs.feed(buffer, 7)
+        envs.at, envs.waits, envs.ends = before[0], before[1], ended
+        envs.feed(again, 7)
 
 
 @pytest.mark.parametrize("ending", [(True, False), (False, True), (False, False)])

@@ -12,7 +12,7 @@ from maze_core.collect.assembler import Assembler
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.joint import Joint
 from maze_core.data.trajectory import Trajectory
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult
 from tests.agents import Team
@@ -23,11 +23,11 @@ AGENTS = Team.agents
 
 def filled(steps, capacity, copies=3):
     """The buffer after some steps with random actions, and the environments."""
-    env = LanesVectorEnv(lambda _: Team(), copies)
+    env = AgentsVectorEnv(lambda _: Team(), copies)
     out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
     env.reset(EpisodeSeeds(5, Purpose.TRAIN_EPISODES), out)
     spaces = env.observation_space, env.action_space
-    replay = ReplayBuffer(*spaces, capacity, lanes=env.num_envs, selector=Joint(), agents=len(AGENTS))
+    replay = ReplayBuffer(*spaces, capacity, agent_rows=env.num_envs, selector=Joint(), agents=len(AGENTS))
     assembler, rng = Assembler(env.num_envs), np.random.default_rng(2)
     for _ in range(steps):
         actions = {"action": rng.integers(3, size=env.num_envs)}
@@ -111,8 +111,8 @@ def test_of_a_full_buffer_come_the_newest_joint_steps_whose_rows_are_all_there(n
 
 
 def test_the_joint_steps_are_saved_with_the_rows():
-    (old, _), env = filled(70, 90), LanesVectorEnv(lambda _: Team(), 1)
-    new = ReplayBuffer(env.observation_space, env.action_space, 90, lanes=9, selector=Joint(), agents=3)
+    (old, _), env = filled(70, 90), AgentsVectorEnv(lambda _: Team(), 1)
+    new = ReplayBuffer(env.observation_space, env.action_space, 90, agent_rows=9, selector=Joint(), agents=3)
     first = old.oldest
     new.restore(first, old.read(first, old.settled - first))
     new.rows, new.steps = old.settled, old.steps

@@ -45,14 +45,14 @@ def test_shares_of_trajectories_are_columns():
     steps, columns = 4, 5
     batch = batch_of(steps * columns)
     batch.extra["weight"][::2] = 0
-    # Lane 2 has two sequences, the others one each; they lie lane by lane.
-    lanes = torch.arange(steps * columns).reshape(steps, columns).T
+    # Agent row 2 has two sequences, the others one each; they lie agent row by agent row.
+    agent_rows = torch.arange(steps * columns).reshape(steps, columns).T
     lengths = np.array([4, 4, 1, 3, 4, 4])
     state = {"hidden": torch.arange(6.0)}
-    batch.sequences = Sequences(lengths, state, lanes.reshape(-1))
+    batch.sequences = Sequences(lengths, state, agent_rows.reshape(-1))
     shares = shares_of_trajectories(batch, 2, steps)
     assert [share.batch.obs["observation"].reshape(steps, -1).tolist() for share in shares] == [
-        lanes[:3].T.float().tolist(), lanes[3:].T.float().tolist(),
+        agent_rows[:3].T.float().tolist(), agent_rows[3:].T.float().tolist(),
     ]  # fmt: skip
     assert [share.weight for share in shares] == [float(share.batch.extra["weight"].sum()) for share in shares]
     for share, expected in zip(shares, ([4, 4, 1, 3], [4, 4]), strict=True):

@@ -19,7 +19,7 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import Round
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Script
 
@@ -178,7 +178,7 @@ def test_agents_report_through_their_environment():
     script.events = Events({"win": ["count"]}, lambda events: {"wins": events.count("win", "a")})
     play = script.step
     script.step = lambda actions: (script.events.report("win", actor="a"), play(actions))[1]
-    episode = played(LanesVectorEnv(lambda _: script, 1), 1)[0]
+    episode = played(AgentsVectorEnv(lambda _: script, 1), 1)[0]
     assert episode.events.values == {"event/win/count": 1.0, "actor/a/event/win/count": 1.0}
     assert episode.metrics["kpi/wins"] == 1.0
 

@@ -14,7 +14,7 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
@@ -318,14 +318,14 @@ class Pair(MultiAgentEnv):
 def test_each_agents_observation_is_looked_at(case):
     space, good, bad, message = REFUSED[case]
     with pytest.raises(RunError, match=message) as caught:
-        play(LanesVectorEnv(lambda _: Pair(space, good, bad), 2))
+        play(AgentsVectorEnv(lambda _: Pair(space, good, bad), 2))
     assert str(caught.value).startswith("environment 0 (episode 0, step 3) returned an observation")
 
 
 @pytest.mark.parametrize("reward", ["1", np.ones(1), None])
 def test_each_agents_reward_is_a_number(reward):
     with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 3\) returned a reward that is not a number"):
-        play(LanesVectorEnv(lambda _: Pair(VECTOR, ZEROS, ZEROS, reward), 1))
+        play(AgentsVectorEnv(lambda _: Pair(VECTOR, ZEROS, ZEROS, reward), 1))
 
 
 class Halving(gymnasium.ObservationWrapper):

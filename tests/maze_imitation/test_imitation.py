@@ -48,8 +48,8 @@ def test_rewards_are_those_of_the_discriminator_for_every_step(quick, record, al
     rollout = plugin.kept["collector"].collect()
     network, policy, discount = plugin.discriminator, run.policy, plugin.config.gamma
     cuts = {}
-    for t, lanes, final in rollout.truncations:
-        cuts.update({(t, lane): obs for lane, obs in zip(lanes, final["observation"], strict=True)})
+    for t, columns, final in rollout.truncations:
+        cuts.update({(t, column): obs for column, obs in zip(columns, final["observation"], strict=True)})
     assert cuts
     assert rollout.terminated.any()
 
@@ -57,21 +57,21 @@ def test_rewards_are_those_of_the_discriminator_for_every_step(quick, record, al
         normal = policy.normalized({"observation": torch.as_tensor(obs)[None]})
         return network.potential.values(network.potential.features(normal), None).item()
 
-    for t, lane in np.ndindex(rollout.rewards.shape):
-        obs = rollout.obs["observation"][t, lane]
+    for t, column in np.ndindex(rollout.rewards.shape):
+        obs = rollout.obs["observation"][t, column]
         tensors = {"observation": torch.as_tensor(obs)[None]}
         with torch.no_grad():
             acting = policy.distribution(tensors)
-            action = acting.env_action({"action": torch.as_tensor(rollout.actions["action"][t, lane])[None]})
+            action = acting.env_action({"action": torch.as_tensor(rollout.actions["action"][t, column])[None]})
             action["action"] = action["action"].clamp(torch.as_tensor(BOX.low), torch.as_tensor(BOX.high))
             box = network.actions.canonical(action)
             logit = network.reward.values(network.reward.features(policy.normalized(tensors)), box).item()
             if algorithm == "airl":
-                following = cuts.get((t, lane), rollout.obs["observation"][t + 1, lane])
-                beyond = 0.0 if rollout.terminated[t, lane] else discount * height(following)
+                following = cuts.get((t, column), rollout.obs["observation"][t + 1, column])
+                beyond = 0.0 if rollout.terminated[t, column] else discount * height(following)
                 logit += beyond - height(obs) - acting.log_prob(acting.from_env_action(action)).item()
         expected = logit if algorithm == "airl" else np.log1p(np.exp(logit))
-        assert rollout.rewards[t, lane] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert rollout.rewards[t, column] == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", ["gail", "airl"])

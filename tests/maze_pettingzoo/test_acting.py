@@ -12,7 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.several import SeveralAgents
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.context import RunContext
 
@@ -55,7 +55,7 @@ def opened(tmp_path):
 def as_in_maze(context, steps):
     """Who acted, and how, in the first episode."""
     builder = context.run.env_builder("evaluation")
-    env = LanesVectorEnv(builder.agents_env, 1, tell_agents=builder.tell_agents)
+    env = AgentsVectorEnv(builder.agents_env, 1, tell_agents=builder.tell_agents)
     agent, obs = NetworkAgent(context.policy, None), allocate(space_specs(env.observation_space, "observation"), (2,))
     env.reset(SEEDS, obs)
     agent.begin([0, 1])

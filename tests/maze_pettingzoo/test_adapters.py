@@ -22,9 +22,9 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.copy_check import copies_by_replay
 from maze_core.collect.policies.random import RandomPolicy
-from maze_core.collect.rollouts.lane_sink import LaneSink
+from maze_core.collect.rollouts.agent_row_sink import AgentRowSink
 from maze_core.collect.stepper import Stepper
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.base import PluginConfig
 
@@ -94,11 +94,14 @@ class ByObservation(Agent):
 
 def transitions(adapter, episodes, rng=None):
     """The multiset of all transitions of some episodes: agent, observation, action, reward, end, next observation."""
-    env = LanesVectorEnv(lambda _: adapter, 1)
-    lanes, steps = len(env.agents), 4000
+    env = AgentsVectorEnv(lambda _: adapter, 1)
+    agent_rows, steps = len(env.agents), 4000
     specs = space_specs(env.observation_space, "observation")
-    obs, samples = allocate(specs, (steps + 1, lanes)), {"action": np.zeros((steps, lanes), np.int64)}
-    sink, stepper = LaneSink(obs, samples, [k for k in obs if k.endswith("_mask")], lambda: None), Stepper(env, SEEDS)
+    obs, samples = allocate(specs, (steps + 1, agent_rows)), {"action": np.zeros((steps, agent_rows), np.int64)}
+    sink, stepper = (
+        AgentRowSink(obs, samples, [k for k in obs if k.endswith("_mask")], lambda: None),
+        Stepper(env, SEEDS),
+    )
     stepper.begin(sink.current)
     stepper.move(sink.carry())
     while len(sink.rollout.episodes) < episodes:
@@ -106,17 +109,17 @@ def transitions(adapter, episodes, rng=None):
     stopped = sink.state()["open"]
     sink.finish()
     found = Counter()
-    for lane, name in enumerate(env.agents):
-        cuts = {t: {k: v[list(rows).index(lane)] for k, v in leaves.items()}
-                for t, rows, leaves in sink.rollout.truncations if lane in rows}  # fmt: skip
-        rows = int(sink.rollout.valid[:, lane].sum())
+    for agent_row, name in enumerate(env.agents):
+        cuts = {t: {k: v[list(rows).index(agent_row)] for k, v in leaves.items()}
+                for t, rows, leaves in sink.rollout.truncations if agent_row in rows}  # fmt: skip
+        rows = int(sink.rollout.valid[:, agent_row].sum())
         for t in range(rows):
-            end = int(sink.rollout.terminated[t, lane]) + 2 * int(sink.rollout.truncated[t, lane])
-            after = cuts.get(t, {k: v[t + 1, lane] for k, v in obs.items()})
+            end = int(sink.rollout.terminated[t, agent_row]) + 2 * int(sink.rollout.truncated[t, agent_row])
+            after = cuts.get(t, {k: v[t + 1, agent_row] for k, v in obs.items()})
             following = None if end == 1 else tuple(v.tobytes() for v in after.values())
-            reward = round(float(sink.rollout.rewards[t, lane]), 4)
-            seen = tuple(leaf[t, lane].tobytes() for leaf in obs.values())
-            found[name, seen, samples["action"][t, lane], reward, end, following] += 1
+            reward = round(float(sink.rollout.rewards[t, agent_row]), 4)
+            seen = tuple(leaf[t, agent_row].tobytes() for leaf in obs.values())
+            found[name, seen, samples["action"][t, agent_row], reward, end, following] += 1
     assert not stopped.any()
     returns = [episode.metrics for episode in sink.rollout.episodes]
     return found, returns, [episode.length for episode in sink.rollout.episodes]
@@ -267,7 +270,7 @@ TWICE = {
 @pytest.mark.parametrize("where", ["observation", "info"])
 @pytest.mark.parametrize("name", TWICE)
 def test_masks_of_several_choices_hold(name, where, tell_agents):
-    env = LanesVectorEnv(lambda _: AgentsTogether(Split(*TWICE[name], where)), 2, tell_agents=tell_agents)
+    env = AgentsVectorEnv(lambda _: AgentsTogether(Split(*TWICE[name], where)), 2, tell_agents=tell_agents)
     policy = RandomPolicy(PluginConfig(name="random"))
     policy.setup(env.observation_space, env.action_space)
     obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
@@ -315,12 +318,12 @@ BOTH, CHOOSING = {"a": SPACE, "b": SPACE}, {"a": CHOICES, "b": CHOICES}
 
 
 def told(env, steps=4):
-    lanes = LanesVectorEnv(lambda _: AgentsTogether(env), 1)
-    out = allocate(space_specs(lanes.observation_space, "observation"), (2,))
-    lanes.reset(SEEDS, out)
-    idle = allocate(space_specs(lanes.action_space, "action"), (2,))
+    agent_rows = AgentsVectorEnv(lambda _: AgentsTogether(env), 1)
+    out = allocate(space_specs(agent_rows.observation_space, "observation"), (2,))
+    agent_rows.reset(SEEDS, out)
+    idle = allocate(space_specs(agent_rows.action_space, "action"), (2,))
     for _ in range(steps):
-        lanes.step(idle, out)
+        agent_rows.step(idle, out)
     return out
 
 

@@ -12,7 +12,7 @@ from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.learn.on_policy.recurrent import separate_rows
 from tests.maze_pettingzoo.test_adapters import Lives
@@ -23,8 +23,8 @@ TAG = "mpe2:simple_tag_v3"
 
 
 def stepped(adapter, steps, choices=3):
-    """Play one copy at random; yield its rows, the actions of all lanes, and the step's result (None at first)."""
-    env = LanesVectorEnv(lambda _: adapter, 1)
+    """Play one copy at random; yield its rows, the actions of all agent rows, and the step's result (None at first)."""
+    env = AgentsVectorEnv(lambda _: adapter, 1)
     out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
     rng = np.random.default_rng(1)
     env.reset(SEEDS, out)
@@ -59,8 +59,8 @@ def test_in_turn_the_row_of_the_agent_that_acts_has_the_state_of_its_turn():
     for rows, actions, _ in stepped(AgentsInTurn(mpe.env(max_cycles=4), critic="state"), 8, choices=5):
         if actions is not None:
             raw.step(int(actions[raw.possible_agents.index(raw.agent_selection)]))
-        lane = raw.possible_agents.index(raw.agent_selection)
-        np.testing.assert_array_equal(rows["critic"][lane], raw.state())
+        agent_row = raw.possible_agents.index(raw.agent_selection)
+        np.testing.assert_array_equal(rows["critic"][agent_row], raw.state())
         seen.add(raw.state().tobytes())
     assert len(seen) > 2
 
@@ -75,7 +75,7 @@ def test_all_shows_what_every_agent_observes_and_zeros_for_those_that_left(in_tu
     raw.reset(seed=SEEDS(0, 0))
     for rows, actions, result in stepped(adapter, 8):
         if actions is not None:
-            ended |= {raw.possible_agents[lane] for lane in result.final_indices}
+            ended |= {raw.possible_agents[agent_row] for agent_row in result.final_indices}
             if result.episodes:
                 break
             if in_turn:
@@ -85,9 +85,9 @@ def test_all_shows_what_every_agent_observes_and_zeros_for_those_that_left(in_tu
                 observed = {agent: raw.observe(agent) for agent in raw.agents}
             else:
                 observed = raw.step({agent: actions[raw.possible_agents.index(agent)] for agent in raw.agents})[0]
-            lanes = np.flatnonzero(result.acting)
+            agent_rows = np.flatnonzero(result.acting)
             for agent in raw.possible_agents:
-                leaf = rows[f"critic/{agent}"][lanes]
+                leaf = rows[f"critic/{agent}"][agent_rows]
                 gone = agent in ended and agent not in {raw.possible_agents[a] for a in result.final_indices}
                 assert (leaf == 0).all() if gone else (leaf == observed.get(agent, leaf[0])).all()
                 checked += 1
@@ -102,8 +102,8 @@ def test_a_cut_episode_ends_with_what_all_saw_in_its_last_moment():
                     AgentsInTurn(mpe.env(max_cycles=2), critic="all")):  # fmt: skip
         *_, (_, _, result) = stepped(adapter, 6 if isinstance(adapter, AgentsInTurn) else 2, choices=5)
         last = result.final_obs
-        for lane, agent in enumerate(("agent_0", "agent_1", "agent_2")):
-            own = np.flatnonzero(result.final_indices == lane)
+        for agent_row, agent in enumerate(("agent_0", "agent_1", "agent_2")):
+            own = np.flatnonzero(result.final_indices == agent_row)
             np.testing.assert_array_equal(last[f"critic/{agent}"][own], last["observation"][own])
             assert (last[f"critic/{agent}"] != 0).any(1).all()
 

@@ -37,8 +37,8 @@ def pool_of(size=3):
     config = MlpConfig(name="mlp", hidden=[4])
     policy = MlpModel(config).build_policy(SPACE, CHOICES, config)
     agent = NetworkAgent(policy, SharedNoise(6, torch.Generator()))
-    lanes = np.array([[False, True], [True, False], [False, True]])
-    return policy, PoolAgent(agent, policy, lanes, size, seed=1)
+    agent_rows = np.array([[False, True], [True, False], [False, True]])
+    return policy, PoolAgent(agent, policy, agent_rows, size, seed=1)
 
 
 def test_opponents_act_as_when_they_were_frozen_and_the_learner_as_now():
@@ -48,7 +48,7 @@ def test_opponents_act_as_when_they_were_frozen_and_the_learner_as_now():
     pool.freeze(1)
     always(policy, 4)
     assert pool.act(OBS).actions["action"].tolist() == [4] * 6  # the pool was empty when these episodes began
-    pool.begin([0, 1, 2])  # one lane of the second copy ends early: its episode goes on
+    pool.begin([0, 1, 2])  # one agent row of the second copy ends early: its episode goes on
     assert pool.act(OBS).actions["action"].tolist() == [4, 1, 4, 4, 4, 4]
     pool.begin([2, 3, 4, 5])
     choice = pool.act(OBS)
@@ -96,7 +96,7 @@ def test_points_against_frozen_policies_are_counted_by_opponent():
 
 
 class Watch(Plugin):
-    """Notes which lanes teach, and what was recorded."""
+    """Notes which agent rows teach, and what was recorded."""
 
     valid: list = []  # noqa: RUF012 — read by the test that empties it
     metrics: list = []  # noqa: RUF012
@@ -124,12 +124,12 @@ def test_opponents_teach_nothing_and_win_rates_are_reported(quick):
 
 
 @pytest.mark.parametrize("memory", ["none", "gru", "window"])
-def test_opponents_remember_what_they_saw_in_their_lane_and_nothing_else(memory):
-    """What each of two frozen policies does in each lane is compared with steps of that lane alone."""
+def test_opponents_remember_what_they_saw_in_their_agent_row_and_nothing_else(memory):
+    """What each of two frozen policies does in each agent row is compared with steps of that agent row alone."""
     config = MlpConfig(name="mlp", hidden=[4], memory=memory, memory_size=4, memory_window=3, temperature=1e-5)
     policy = MlpModel(config).build_policy(SPACE, CHOICES, config)
-    lanes = np.array([[False, True], [True, False], [False, True]])
-    pool = PoolAgent(NetworkAgent(policy, SharedNoise(6, torch.Generator())), policy, lanes, 3, seed=1)
+    agent_rows = np.array([[False, True], [True, False], [False, True]])
+    pool = PoolAgent(NetworkAgent(policy, SharedNoise(6, torch.Generator())), policy, agent_rows, 3, seed=1)
     frozen = {}
     for epoch in (1, 2):
         for parameter in policy.parameters():
@@ -147,7 +147,7 @@ def test_opponents_remember_what_they_saw_in_their_lane_and_nothing_else(memory)
         chosen = pool.act(obs).actions["action"]
         waiting = np.flatnonzero(rng.random(6) < 0.4)
         opponents = pool.state()["self_play"]["opponents"]
-        for row in np.flatnonzero(lanes.reshape(-1)).tolist():
+        for row in np.flatnonzero(agent_rows.reshape(-1)).tolist():
             opponent = int(opponents[row // 2])
             met.add(opponent)
             seen = {"observation": torch.from_numpy(obs["observation"][[row]])}

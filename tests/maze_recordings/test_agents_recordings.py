@@ -51,7 +51,7 @@ def replayed(env, seed, taken):
 
 def test_a_trajectory_is_what_an_agent_saw_did_and_was_paid():
     played = []
-    episodes = roll_out(task(lanes=4), 11, watch=played.append)
+    episodes = roll_out(task(num_envs=4), 11, watch=played.append)
     assert len(episodes) == 11
     assert {name.split("/")[1] for episode in episodes for name in episode.metrics} == set(Crowd.agents)
     by_seed = defaultdict(list)

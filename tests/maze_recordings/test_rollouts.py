@@ -81,7 +81,7 @@ def test_results_follow_the_seed_and_the_number_of_the_episode():
     again = roll_out(task(SeededWalk), 20)
     more = roll_out(task(SeededWalk), 37)
     other = roll_out(task(SeededWalk, seed=4), 20)
-    alone = roll_out(task(SeededWalk, lanes=1), 20)
+    alone = roll_out(task(SeededWalk, num_envs=1), 20)
     assert first == again == more[:20] == alone
     assert [e.episode_return for e in first] != [e.episode_return for e in other]
     assert [e.episode_number for e in more] == list(range(37))
@@ -109,7 +109,7 @@ def test_actions_are_recorded_as_the_environment_got_them(tmp_path):
         {"push": spaces.Box(-1, np.array([0.3, 2]), dtype=np.float64), "count": spaces.Box(0, 9, (1,), int)}
     )
     env = SpacesEnv(spaces.Box(-1, 1, (2,)), space)
-    roll_out(task(lambda: env, Overdone, lanes=1), 1, record=tmp_path / "demos")
+    roll_out(task(lambda: env, Overdone, num_envs=1), 1, record=tmp_path / "demos")
     (episode,) = load_trajectories(tmp_path / "demos")
     received = ActionCodec(space).rows(episode.actions)[-1]
     for key in received:
@@ -129,7 +129,7 @@ def test_a_policy_hears_of_every_episode():
             calls.append("act")
             return {"action": np.zeros(len(rngs), np.int64)}
 
-    roll_out(task(SeededWalk, Listener, lanes=1), 3)
+    roll_out(task(SeededWalk, Listener, num_envs=1), 3)
     assert [call for call in calls if call != "act"].count(0) >= 3
     assert calls[0] == 0
 

@@ -56,14 +56,14 @@ def test_costs_have_advantages_of_their_own(quick):
     np.testing.assert_allclose(
         rollout.extra["cost"], rollout.obs["observation"][:-1, :, 0] * rollout.actions["action"], rtol=1e-6
     )
-    for lane in range(3):
+    for column in range(3):
         advantage = 0.0
         for t in reversed(range(12)):
-            goes_on = float(not rollout.terminated[t, lane])
-            delta = rollout.extra["cost"][t, lane] + 0.9 * goes_on * values[t + 1, lane] - values[t, lane]
+            goes_on = float(not rollout.terminated[t, column])
+            delta = rollout.extra["cost"][t, column] + 0.9 * goes_on * values[t + 1, column] - values[t, column]
             advantage = delta + 0.9 * 0.5 * goes_on * advantage
-            assert rollout.extra["cost_advantage"][t, lane] == pytest.approx(advantage, abs=1e-5)
-            assert rollout.extra["cost_target"][t, lane] == pytest.approx(advantage + values[t, lane], abs=1e-5)
+            assert rollout.extra["cost_advantage"][t, column] == pytest.approx(advantage, abs=1e-5)
+            assert rollout.extra["cost_target"][t, column] == pytest.approx(advantage + values[t, column], abs=1e-5)
     rows = Batch({}, {}, {"advantage": torch.randn(9), "cost_advantage": torch.randn(9)})
     gain, cost = rows.extra["advantage"], rows.extra["cost_advantage"]
     algorithm.row_results = {"log_ratio": torch.zeros(1)}

@@ -82,7 +82,7 @@ def test_the_score_and_what_is_backed_up_are_those_of_the_equations(quick):
 
     path, first = tree.descend(), 0
     assert path[1] is tree.root.children[first]
-    assert path[1].lane == 1
+    assert path[1].agent_row == 1
     path[1].expand(np.array([0.6, 0.4, 0.0]), 0.4, np.array([True, True, False]))
     tree.back_up(path)
     assert tree.root.total.tolist() == [-0.4, 0, 0]  # what the other expects, at its own turn, discounted there
@@ -90,12 +90,12 @@ def test_the_score_and_what_is_backed_up_are_those_of_the_equations(quick):
         wanted = best()
         path = tree.descend()
         assert path[1] is tree.root.children[wanted]
-        if path[-1].lane >= 0:
+        if path[-1].agent_row >= 0:
             path[-1].expand(np.array([1.0, 0.0, 0.0]), 0.4, np.array([True, False, False]))
         tree.back_up(path)
     assert tree.root.visits.sum() == 13
     third = tree.root.children[2]  # takes all three: won at once
-    assert third.lane == -1
+    assert third.agent_row == -1
     assert tree.root.total[2] / tree.root.visits[2] == 1
     assert not tree.root.children[0].visits[2]  # forbidden
 

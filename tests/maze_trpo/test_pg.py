@@ -14,15 +14,15 @@ def batch_and_rollout(context):
 
 def returns_to_go(rollout, gamma):
     """What a rollout pays from each step to the end of the episode, at most to its own end: [T, N]."""
-    steps, lanes = rollout.rewards.shape
-    found = np.zeros((steps, lanes))
-    for lane in range(lanes):
+    steps, columns = rollout.rewards.shape
+    found = np.zeros((steps, columns))
+    for column in range(columns):
         later = 0.0
         for t in range(steps - 1, -1, -1):
-            if rollout.terminated[t, lane] or rollout.truncated[t, lane]:
+            if rollout.terminated[t, column] or rollout.truncated[t, column]:
                 later = 0.0
-            later = rollout.rewards[t, lane] + gamma * later
-            found[t, lane] = later
+            later = rollout.rewards[t, column] + gamma * later
+            found[t, column] = later
     return found
 
 

@@ -21,7 +21,7 @@ from maze_core.models.several.actor_policy import ActorPolicy, build_policy
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.run.context import RunContext
 
-STEPS, LANES = 17, 3
+STEPS, AGENT_ROWS = 17, 3
 GROUPS = ["shared", "per_actor"]
 
 
@@ -38,14 +38,14 @@ def policy_of(kind, groups) -> ActorPolicy:
 @pytest.fixture(scope="module")
 def rollout():
     """Random steps in which episodes end, as a rollout without its memory."""
-    env = SerialVectorEnv(lambda _: Carousel(), LANES)
+    env = SerialVectorEnv(lambda _: Carousel(), AGENT_ROWS)
     specs = space_specs(env.observation_space, "observation")
-    obs = allocate(specs, (STEPS + 1, LANES))
+    obs = allocate(specs, (STEPS + 1, AGENT_ROWS))
     random = RandomPolicy(PluginConfig(name="random"))
     random.setup(env.observation_space, env.action_space)
-    rngs = [np.random.default_rng(i) for i in range(LANES)]
-    flags = {name: np.zeros((STEPS, LANES), bool) for name in ("terminated", "truncated")}
-    rewards, truncations = np.zeros((STEPS, LANES), np.float32), []
+    rngs = [np.random.default_rng(i) for i in range(AGENT_ROWS)]
+    flags = {name: np.zeros((STEPS, AGENT_ROWS), bool) for name in ("terminated", "truncated")}
+    rewards, truncations = np.zeros((STEPS, AGENT_ROWS), np.float32), []
     env.reset(EpisodeSeeds(4, Purpose.TRAIN_EPISODES), {key: leaf[0] for key, leaf in obs.items()})
     for t in range(STEPS):
         rows = {key: leaf[t] for key, leaf in obs.items()}
@@ -55,25 +55,25 @@ def rollout():
     assert flags["terminated"].any()
     assert not flags["truncated"].any()
     assert set(obs["turn/actor"].ravel().tolist()) == {0, 1, 2}
-    return Rollout(obs, {}, rewards, **flags, valid=np.ones((STEPS, LANES), bool), truncations=truncations)
+    return Rollout(obs, {}, rewards, **flags, valid=np.ones((STEPS, AGENT_ROWS), bool), truncations=truncations)
 
 
-def rows_of(rollout, t, lane):
-    return {key: torch.from_numpy(leaf[t, lane : lane + 1]) for key, leaf in rollout.obs.items()}
+def rows_of(rollout, t, agent_row):
+    return {key: torch.from_numpy(leaf[t, agent_row : agent_row + 1]) for key, leaf in rollout.obs.items()}
 
 
 def one_by_one(policy, rollout):
     """Entropies and values by the groups' own policies, row after row, and what is remembered after them; an oracle."""
     names, ended = actors_of(policy.observation_space).names, rollout.terminated | rollout.truncated
-    entropies, values, ends = np.zeros((STEPS, LANES)), np.zeros((STEPS + 1, LANES)), []
-    for lane in range(LANES):
+    entropies, values, ends = np.zeros((STEPS, AGENT_ROWS)), np.zeros((STEPS + 1, AGENT_ROWS)), []
+    for agent_row in range(AGENT_ROWS):
         states = {}
         for t in range(STEPS + 1):
-            if t and ended[t - 1, lane]:
+            if t and ended[t - 1, agent_row]:
                 states = {}
             if t == STEPS:
                 ends.append(dict(states))
-            row = rows_of(rollout, t, lane)
+            row = rows_of(rollout, t, agent_row)
             actor = int(row["turn/actor"])
             (group,) = [each for each in policy.groups if actor in each.actors]
             single, kind = policy.policies[f"{group.name}_policy"], group.kind
@@ -82,9 +82,9 @@ def one_by_one(policy, rollout):
                 seen["actor_id"] = torch.tensor([group.actors.index(actor)])
             before = states.get(names[actor], single.initial_state(1))
             distribution, value, states[names[actor]] = single.unroll(seen, Sequences(np.array([1]), before))
-            values[t, lane] = value.item()
+            values[t, agent_row] = value.item()
             if t < STEPS:
-                entropies[t, lane] = distribution.entropy().item()
+                entropies[t, agent_row] = distribution.entropy().item()
     return entropies, values, ends
 
 
@@ -93,7 +93,7 @@ def one_by_one(policy, rollout):
 def test_sequences_and_steps_give_what_each_actor_gives_alone(rollout, kind, groups):
     policy = policy_of(kind, groups)
     entropies, values, states = one_by_one(policy, rollout)
-    fresh = policy.initial_state(LANES)
+    fresh = policy.initial_state(AGENT_ROWS)
     assert {key.partition("/")[0] for key in fresh} == {"choose", "left", "right"}
     rollout.memory = {key: leaf.numpy() for key, leaf in fresh.items()}
     flat = {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])) for key, leaf in rollout.obs.items()}
@@ -110,29 +110,29 @@ def test_sequences_and_steps_give_what_each_actor_gives_alone(rollout, kind, gro
         torch.testing.assert_close(policy.value(batch, sequences), value)
     for key, leaf in critic_memory_after(policy, rollout).items():
         name, _, own = key.partition("/")
-        for lane, ended in enumerate(states):
-            wanted = ended[name][own] if name in ended else fresh[key][lane : lane + 1]
-            torch.testing.assert_close(leaf[lane : lane + 1], wanted, rtol=1e-4, atol=1e-5)
-    everything = {key: leaf[: STEPS * LANES] for key, leaf in flat.items()}
+        for agent_row, ended in enumerate(states):
+            wanted = ended[name][own] if name in ended else fresh[key][agent_row : agent_row + 1]
+            torch.testing.assert_close(leaf[agent_row : agent_row + 1], wanted, rtol=1e-4, atol=1e-5)
+    everything = {key: leaf[: STEPS * AGENT_ROWS] for key, leaf in flat.items()}
     whole = policy.distribution(everything, all_rows(policy, rollout)).entropy()
     np.testing.assert_allclose(whole.detach(), entropies.ravel(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("kind", ["gru", "window"])
-def test_steps_of_all_lanes_at_once(rollout, kind, groups):
+def test_steps_of_all_agent_rows_at_once(rollout, kind, groups):
     policy = policy_of(kind, groups)
     entropies, _, _ = one_by_one(policy, rollout)
-    state, ended = policy.initial_state(LANES), rollout.terminated | rollout.truncated
+    state, ended = policy.initial_state(AGENT_ROWS), rollout.terminated | rollout.truncated
     for t in range(STEPS):
         rows = {key: torch.from_numpy(leaf[t]) for key, leaf in rollout.obs.items()}
         before = state
         distribution, state = policy.step(rows, state)
         np.testing.assert_allclose(distribution.entropy().detach(), entropies[t], rtol=1e-4, atol=1e-5)
-        for lane, actor in enumerate(rows["turn/actor"].tolist()):
-            changed = {k.partition("/")[0] for k in state if (state[k][lane] != before[k][lane]).any()}
+        for agent_row, actor in enumerate(rows["turn/actor"].tolist()):
+            changed = {k.partition("/")[0] for k in state if (state[k][agent_row] != before[k][agent_row]).any()}
             assert changed <= {actors_of(policy.observation_space).names[actor]}
-        fresh = policy.initial_state(LANES)
+        fresh = policy.initial_state(AGENT_ROWS)
         begun = torch.from_numpy(ended[t])
         state = {k: torch.where(begun.reshape(-1, *[1] * (v.ndim - 1)), fresh[k], v) for k, v in state.items()}
 

@@ -20,7 +20,7 @@ from maze_core.models.policy import Policy
 SPACE = spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": spaces.Discrete(4)})
 ACTIONS = spaces.Dict({"x": spaces.Discrete(3), "y": spaces.Box(-1, 1, (2,))})
 KINDS = [("gru", 1), ("gru", 2), ("lstm", 1), ("lstm", 2), ("window", 1), ("window", 2), ("linear", 1), ("linear", 2)]
-STEPS, LANES = 13, 3
+STEPS, COLUMNS = 13, 3
 
 
 def policy_of(kind: str, layers: int = 1, critic: str = "separate") -> Policy:
@@ -76,21 +76,21 @@ def flat(obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("critic", ["separate", "shared"])
 def test_sequences_give_what_single_steps_give_across_several_beginnings(kind: str, layers: int, critic: str) -> None:
     policy = policy_of(kind, layers, critic)
-    obs, ended = observations(STEPS, LANES), np.random.default_rng(2).random((STEPS, LANES)) < 0.25
-    begins = np.concatenate([np.zeros((1, LANES), bool), ended[:-1]])
+    obs, ended = observations(STEPS, COLUMNS), np.random.default_rng(2).random((STEPS, COLUMNS)) < 0.25
+    begins = np.concatenate([np.zeros((1, COLUMNS), bool), ended[:-1]])
     with torch.no_grad():
-        state = random_state(policy, LANES)
+        state = random_state(policy, COLUMNS)
         logits, values, states = step_by_step(policy, obs, begins, state)
         pieces = Pieces.of(np.ones_like(ended), ended)
-        before = pieces.states(policy.initial_state(len(pieces.lanes)), state)
-        sequences = Sequences(pieces.lengths, before, torch.from_numpy(pieces.rows(LANES)))
+        before = pieces.states(policy.initial_state(len(pieces.columns)), state)
+        sequences = Sequences(pieces.lengths, before, torch.from_numpy(pieces.rows(COLUMNS)))
         distribution, value, after = policy.unroll(flat(obs), sequences)
-    assert len(pieces.lanes) > 2 * LANES
+    assert len(pieces.columns) > 2 * COLUMNS
     torch.testing.assert_close(distribution.parts["x"].logits, logits.flatten(0, 1), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(value, values.flatten(), atol=1e-6, rtol=1e-5)
     for key, leaf in after.items():
-        last = zip(pieces.lanes, pieces.first + pieces.lengths - 1, strict=True)
-        wanted = torch.stack([states[t][key][lane] for lane, t in last])
+        last = zip(pieces.columns, pieces.first + pieces.lengths - 1, strict=True)
+        wanted = torch.stack([states[t][key][column] for column, t in last])
         torch.testing.assert_close(leaf, wanted, atol=1e-6, rtol=1e-5)
 
 
@@ -112,9 +112,9 @@ def test_gradients_do_not_cross_the_beginning_of_an_episode(kind: str, layers: i
 
 def made_rollout(policy: Policy) -> Rollout:
     """Three environments: one goes on, one is cut and terminates, one has a filler row after its end."""
-    obs = {key: leaf.numpy() for key, leaf in observations(STEPS + 1, LANES).items()}
-    flags = {name: np.zeros((STEPS, LANES), bool) for name in ("terminated", "truncated")}
-    valid = np.ones((STEPS, LANES), bool)
+    obs = {key: leaf.numpy() for key, leaf in observations(STEPS + 1, COLUMNS).items()}
+    flags = {name: np.zeros((STEPS, COLUMNS), bool) for name in ("terminated", "truncated")}
+    valid = np.ones((STEPS, COLUMNS), bool)
     flags["truncated"][4, 1] = flags["terminated"][9, 1] = flags["truncated"][STEPS - 1, 2] = True
     flags["terminated"][6, 2], valid[7, 2] = True, False
     final = {key: leaf.numpy() for key, leaf in observations(2).items()}
@@ -122,10 +122,10 @@ def made_rollout(policy: Policy) -> Rollout:
         (4, np.array([1]), {key: leaf[:1] for key, leaf in final.items()}),
         (STEPS - 1, np.array([2]), {key: leaf[1:] for key, leaf in final.items()}),
     ]
-    actions = {"x": np.zeros((STEPS, LANES), np.int64), "y": np.zeros((STEPS, LANES, 2), np.float32)}
-    rewards = np.random.default_rng(3).standard_normal((STEPS, LANES)).astype(np.float32)
+    actions = {"x": np.zeros((STEPS, COLUMNS), np.int64), "y": np.zeros((STEPS, COLUMNS, 2), np.float32)}
+    rewards = np.random.default_rng(3).standard_normal((STEPS, COLUMNS)).astype(np.float32)
     with torch.no_grad():
-        memory = {key: leaf.numpy() for key, leaf in random_state(policy, LANES).items()}
+        memory = {key: leaf.numpy() for key, leaf in random_state(policy, COLUMNS).items()}
     return Rollout(obs, actions, rewards, **flags, valid=valid, truncations=cuts, memory=memory)
 
 
@@ -138,17 +138,17 @@ def test_values_of_a_rollout_use_the_memory_of_the_step_before_a_cut(
     rollout = made_rollout(policy)
     obs = {key: torch.from_numpy(leaf) for key, leaf in rollout.obs.items()}
     ended = rollout.terminated | rollout.truncated
-    begins = np.zeros((STEPS + 1, LANES), bool)
+    begins = np.zeros((STEPS + 1, COLUMNS), bool)
     begins[1:] = ended | ~rollout.valid
     with torch.no_grad():
         state = {key: torch.from_numpy(leaf) for key, leaf in rollout.memory.items()}
         logits, values, states = step_by_step(policy, obs, begins, state)
         wanted = values[1:].numpy().copy()
-        for t, lanes, final in rollout.truncations:
+        for t, columns, final in rollout.truncations:
             rows = {key: torch.from_numpy(leaf)[None] for key, leaf in final.items()}
-            after = {key: leaf[lanes] for key, leaf in states[t].items()}
-            _, at_end, _ = step_by_step(policy, rows, np.zeros((1, len(lanes)), bool), after)
-            wanted[t, lanes] = at_end[0].numpy()
+            after = {key: leaf[columns] for key, leaf in states[t].items()}
+            _, at_end, _ = step_by_step(policy, rows, np.zeros((1, len(columns)), bool), after)
+            wanted[t, columns] = at_end[0].numpy()
         found, following, sequences = remembered_values(policy, rollout, flat(obs), length)
         again = policy.distribution(flat(obs := {k: v[:-1] for k, v in obs.items()}), all_rows(policy, rollout))
     valid, matters = rollout.valid, rollout.valid & ~rollout.terminated

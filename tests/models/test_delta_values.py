@@ -65,19 +65,19 @@ def test_a_rollout_has_the_values_of_single_rows_added_up(more):
         rollout = sampler.collect()
         flat = {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])) for key, leaf in rollout.obs.items()}
         expected = np.zeros((7, 3))
-        for lane in range(3):
+        for column in range(3):
             for t in range(7):
-                row = {key: torch.from_numpy(leaf[t, lane : lane + 1]) for key, leaf in rollout.obs.items()}
+                row = {key: torch.from_numpy(leaf[t, column : column + 1]) for key, leaf in rollout.obs.items()}
                 policy.delta_critic = False
                 with torch.no_grad():
-                    _, own, after = policy.unroll(row, Sequences(np.array([1]), states[lane]))
+                    _, own, after = policy.unroll(row, Sequences(np.array([1]), states[column]))
                 policy.delta_critic = True
                 goes_on = row["turn/elapsed"].item() == 0
                 crossed += goes_on and t == 0
-                expected[t, lane] = value[lane] = own.item() + (value[lane] if goes_on else 0)
-                states[lane] = after
-                if rollout.terminated[t, lane] | rollout.truncated[t, lane]:
-                    states[lane], value[lane] = policy.initial_state(1), 0.0
+                expected[t, column] = value[column] = own.item() + (value[column] if goes_on else 0)
+                states[column] = after
+                if rollout.terminated[t, column] | rollout.truncated[t, column]:
+                    states[column], value[column] = policy.initial_state(1), 0.0
         for length in (None, 2):
             found, following, sequences = remembered_values(policy, rollout, flat, length)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

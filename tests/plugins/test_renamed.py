@@ -4,6 +4,8 @@ import importlib
 
 import pytest
 
+from maze_core.collect.agents.planner import Decision
+from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.renamed import _RENAMED, instead
 
@@ -32,6 +34,17 @@ def test_an_import_of_an_earlier_name_says_what_it_is_now(statement, new):
     error = failed(statement)
     assert new in instead(error)
     assert describe(error).endswith(instead(error))
+
+
+def test_earlier_attributes_and_arguments_say_what_they_are_called_now():
+    with pytest.raises(AttributeError) as attribute:
+        Decision(0, None, 0, None).lane  # noqa: B018
+    assert describe(attribute.value).endswith("; lane of Decision is agent_row now")
+    with pytest.raises(TypeError) as argument:
+        ReplayBuffer(None, None, 1, lanes=2)
+    assert describe(argument.value).endswith("; lanes of ReplayBuffer is agent_rows now")
+    for error in (AttributeError("no such name"), TypeError("another"), ValueError()):
+        assert instead(error) == ""
 
 
 @pytest.mark.parametrize("statement", ["import maze_core.nothing", "from maze_core import nothing", "import no_such"])

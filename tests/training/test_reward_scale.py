@@ -12,10 +12,10 @@ from tests.agents import MixedSource
 
 
 def rollout_of(rewards, over=None, valid=None, truncated=None):
-    steps, lanes = rewards.shape
-    nothing = np.zeros((steps, lanes), dtype=bool)
+    steps, columns = rewards.shape
+    nothing = np.zeros((steps, columns), dtype=bool)
     return Rollout(
-        obs={"obs": np.zeros((steps + 1, lanes, 1), np.float32)},
+        obs={"obs": np.zeros((steps + 1, columns, 1), np.float32)},
         actions={},
         rewards=rewards.astype(np.float32).copy(),
         terminated=nothing if over is None else over,
@@ -27,14 +27,14 @@ def rollout_of(rewards, over=None, valid=None, truncated=None):
 def returns_by_hand(rewards, over, valid, gamma):
     """The discounted sum of each episode so far, row by row."""
     found = []
-    for lane in range(rewards.shape[1]):
+    for column in range(rewards.shape[1]):
         running, discount = 0.0, 0.0
         for t in range(len(rewards)):
-            if not valid[t, lane]:
+            if not valid[t, column]:
                 continue
-            running = running * discount + rewards[t, lane]
+            running = running * discount + rewards[t, column]
             found.append(running)
-            discount = 0.0 if over[t, lane] else gamma
+            discount = 0.0 if over[t, column] else gamma
     return np.array(found)
 
 
@@ -58,20 +58,20 @@ def test_groups_of_agents_have_scales_of_their_own():
     rollout = rollout_of(rewards)
     rollout.extra["group"] = np.tile(np.array([0, 3, 0, 3]), (50, 1))
     RewardScale(0.9)(rollout)
-    for lanes in ([0, 2], [1, 3]):
-        alone = rollout_of(rewards[:, lanes])
+    for columns in ([0, 2], [1, 3]):
+        alone = rollout_of(rewards[:, columns])
         RewardScale(0.9)(alone)
-        np.testing.assert_array_equal(rollout.rewards[:, lanes], alone.rewards)
+        np.testing.assert_array_equal(rollout.rewards[:, columns], alone.rewards)
 
 
 def test_the_returns_of_each_source_go_on_where_they_ended():
-    """Two actors whose rollouts arrive in turn, beside one rollout of all their lanes."""
+    """Two actors whose rollouts arrive in turn, beside one rollout of all their columns."""
     rewards = np.random.default_rng(1).normal(0.0, 5.0, (6, 4))
     together, apart = RewardScale(0.9), RewardScale(0.9)
     for rows in (slice(0, 3), slice(3, 6)):
         together(rollout_of(rewards[rows]))
-        for source, lanes in enumerate(([0, 1], [2, 3])):
-            apart(rollout_of(rewards[rows][:, lanes]), source)
+        for source, columns in enumerate(([0, 1], [2, 3])):
+            apart(rollout_of(rewards[rows][:, columns]), source)
     (one,), (other,) = together.state()["spreads"].values(), apart.state()["spreads"].values()
     assert one == pytest.approx(other)
     new = RewardScale(0.9)

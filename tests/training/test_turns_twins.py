@@ -15,8 +15,8 @@ from maze_core.models.distributions import Categorical
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
 
-STEPS, LANES = 6 * DECISIONS, 3
-"""Turns: three episodes of each lane."""
+STEPS, COLUMNS = 6 * DECISIONS, 3
+"""Turns: three episodes of each column."""
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 
 
@@ -36,7 +36,7 @@ def policy():
 @pytest.fixture(scope="module")
 def rollout(policy):
     with torch.no_grad():
-        env = SerialVectorEnv(lambda _: Shelves(), LANES)
+        env = SerialVectorEnv(lambda _: Shelves(), COLUMNS)
         return Sampler(policy, env, STEPS, SEEDS, torch.Generator().manual_seed(2)).collect()
 
 
@@ -63,8 +63,8 @@ class Twin:
 
 def flat_steps(rollout):
     """The decisions of a rollout in turns, taken in the flat twin: observations [T + 1, N, …], actions and rewards."""
-    env = SerialVectorEnv(lambda _: FlatShelves(), LANES)
-    obs = [{"guest": np.zeros((LANES, 3), np.float32), "action_mask": np.zeros((LANES, 6), np.int8)}
+    env = SerialVectorEnv(lambda _: FlatShelves(), COLUMNS)
+    obs = [{"guest": np.zeros((COLUMNS, 3), np.float32), "action_mask": np.zeros((COLUMNS, 6), np.int8)}
            for _ in range(STEPS // 2 + 1)]  # fmt: skip
     env.reset(SEEDS, obs[0])
     actions = rollout.actions["pick"][::2] * 2 + rollout.actions["place"][1::2]
@@ -85,7 +85,7 @@ def test_equal_returns(rollout):
     np.testing.assert_array_equal(rollout.terminated[1::2], terminated)
     np.testing.assert_array_equal(rollout.obs["pick/guest"][::2], obs["guest"])
     assert not rollout.terminated[::2].any()
-    assert terminated.sum() == 3 * LANES
+    assert terminated.sum() == 3 * COLUMNS
 
 
 def test_summed_log_probabilities_and_entropies_are_equal(policy, rollout):
@@ -95,9 +95,9 @@ def test_summed_log_probabilities_and_entropies_are_equal(policy, rollout):
     )
     rows = {key: torch.from_numpy(leaf[:-1].reshape(-1, *leaf.shape[2:])) for key, leaf in rollout.obs.items()}
     taken = {key: torch.from_numpy(leaf.reshape(-1)) for key, leaf in rollout.actions.items()}
-    by_turn = policy.distribution(rows).log_prob(taken).reshape(STEPS // 2, 2, LANES)
+    by_turn = policy.distribution(rows).log_prob(taken).reshape(STEPS // 2, 2, COLUMNS)
     assert (by_turn < 0).all()
-    wanted = flat.log_prob(torch.from_numpy(actions.reshape(-1))).reshape(STEPS // 2, LANES)
+    wanted = flat.log_prob(torch.from_numpy(actions.reshape(-1))).reshape(STEPS // 2, COLUMNS)
     torch.testing.assert_close(by_turn.sum(1), wanted)
     # The entropy of the whole decision is that of the first turn and the expectation of the second's.
     guests = torch.eye(3)
@@ -120,9 +120,9 @@ def test_equal_targets_of_the_critic_where_decisions_begin(policy, rollout):
     ours, _ = advantage_rows(policy, rollout, 0.9, 1.0, device)
     twins, _ = advantage_rows(Twin(policy), flat, 0.9, 1.0, device)
     for name in ("target", "advantage"):
-        by_turn = ours.extra[name].reshape(STEPS // 2, 2, LANES)
-        torch.testing.assert_close(by_turn[:, 0], twins.extra[name].reshape(STEPS // 2, LANES))
-    by_turn = ours.extra["target"].reshape(STEPS // 2, 2, LANES)
+        by_turn = ours.extra[name].reshape(STEPS // 2, 2, COLUMNS)
+        torch.testing.assert_close(by_turn[:, 0], twins.extra[name].reshape(STEPS // 2, COLUMNS))
+    by_turn = ours.extra["target"].reshape(STEPS // 2, 2, COLUMNS)
     torch.testing.assert_close(by_turn[:, 0], by_turn[:, 1])
 
 

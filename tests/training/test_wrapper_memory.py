@@ -129,9 +129,9 @@ def test_an_episode_does_not_depend_on_those_played_before_it(wrapper, quick):
     run.train()
     task = task_of_run(run.run, 4)
     kept = {}
-    for lanes in (1, 3, 8):
-        kept[lanes] = []
-        roll_out(replace(task, lanes=lanes), 9, watch=kept[lanes].append)
+    for envs in (1, 3, 8):
+        kept[envs] = []
+        roll_out(replace(task, num_envs=envs), 9, watch=kept[envs].append)
     assert_same_episodes(kept[1], kept[3])
     assert_same_episodes(kept[1], kept[8])
 

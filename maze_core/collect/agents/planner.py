@@ -24,7 +24,7 @@ class Decision:
     """The row of the agent among all that are played at a time; a planner may remember an episode by it."""
     simulator: Simulator
     """The environment of the row. Copies of it can be stepped."""
-    lane: int
+    agent_row: int
     """The agent's row within the simulator; 0 in environments with one agent."""
     rng: np.random.Generator
     """The row's random numbers. Use no others, so that an episode does not depend on those beside it."""
@@ -32,7 +32,7 @@ class Decision:
     @property
     def obs(self) -> Tree:
         """What the agent sees, leaves [1, …]."""
-        return take_rows(self.simulator.obs, slice(self.lane, self.lane + 1))
+        return take_rows(self.simulator.obs, slice(self.agent_row, self.agent_row + 1))
 
 
 class Planner(ABC):

@@ -82,12 +82,14 @@ class PlanningBeside:
         self._simulators = simulators = planning.simulators(seed)
         self._check(env)
         self._plans = PlannedActions(planning.planner, simulators.action_space)
-        self._rngs = [generator(seed, Purpose.PLANNING, lane) for lane in range(max(1, len(simulators.agents)))]
+        self._rngs = [
+            generator(seed, Purpose.PLANNING, agent_row) for agent_row in range(max(1, len(simulators.agents)))
+        ]
 
     def begin(self) -> None:
         """Begin a new episode."""
-        for lane in range(len(self._rngs)):
-            self._planner.begin(lane)
+        for agent_row in range(len(self._rngs)):
+            self._planner.begin(agent_row)
 
     def choose(self, observation: Any, proposed: Tree, agent: str | None = None) -> Tree:
         """Return the action for the environment's current observation, leaves [1, …]; `agent`: whose it is.
@@ -102,10 +104,10 @@ class PlanningBeside:
                 "Next: env.reset(seed=…)",
             )
         simulator = self._simulators.around(self._env, observation)
-        lane = 0 if agent is None else self._simulators.agents.index(agent)
-        if not simulator.acting[lane]:
+        agent_row = 0 if agent is None else self._simulators.agents.index(agent)
+        if not simulator.acting[agent_row]:
             raise ConfigError(f"{agent!r} does not act next in the environment that was passed", "env")
-        return self._plans([Decision(lane, simulator, lane, self._rngs[lane])], proposed)
+        return self._plans([Decision(agent_row, simulator, agent_row, self._rngs[agent_row])], proposed)
 
     def close(self) -> None:
         """Close the environments that copies were made of; safe to call twice."""
@@ -157,9 +159,9 @@ class PlanningAgent(Agent):
         self.network, self.planner, self.hears = network, planner, network.hears
         self._simulators, self._seeds = simulators, seeds
         self._episodes = [simulators.episode(number) for number in range(copies)]
-        self._lanes = self._episodes[0].rows
+        self._agent_rows = self._episodes[0].rows
         self._numbers = [0] * copies
-        self._rngs: list[np.random.Generator] = [np.random.default_rng(0)] * (copies * self._lanes)
+        self._rngs: list[np.random.Generator] = [np.random.default_rng(0)] * (copies * self._agent_rows)
         self._started = False
         self._taken: Tree | None = None
         """The actions that the environments have taken since, leaves [N, …]."""
@@ -194,10 +196,10 @@ class PlanningAgent(Agent):
         self.see(obs)
         choice = self.network.act(obs)
         decisions = [
-            Decision(row, episode, lane, self._rngs[row])
+            Decision(row, episode, agent_row, self._rngs[row])
             for c, episode in enumerate(self._episodes)
-            for lane, row in enumerate(range(c * self._lanes, (c + 1) * self._lanes))
-            if episode.acting[lane]
+            for agent_row, row in enumerate(range(c * self._agent_rows, (c + 1) * self._agent_rows))
+            if episode.acting[agent_row]
         ]
         actions, rows = copy_tree(choice.actions), [each.row for each in decisions]
         put_rows(actions, rows, self._plans(decisions, take_rows(actions, rows)))
@@ -216,7 +218,7 @@ class PlanningAgent(Agent):
         """
         self._catch_up()
         for c, episode in enumerate(self._episodes):
-            its = take_rows(obs, slice(c * self._lanes, (c + 1) * self._lanes))
+            its = take_rows(obs, slice(c * self._agent_rows, (c + 1) * self._agent_rows))
             if (leaf := same_rows(episode.obs, its, episode.acting)) is not None:
                 where = f"environment {c} (episode {self._numbers[c]}, step {len(episode.taken)})"
                 raise RunError(
@@ -241,7 +243,7 @@ class PlanningAgent(Agent):
         if taken is None:
             return
         for c, episode in enumerate(self._episodes):
-            episode.follow(take_rows(taken, slice(c * self._lanes, (c + 1) * self._lanes)))
+            episode.follow(take_rows(taken, slice(c * self._agent_rows, (c + 1) * self._agent_rows)))
             if episode.over:
                 self._begin(c, self._numbers[c] + 1)
 
@@ -249,8 +251,8 @@ class PlanningAgent(Agent):
         seed = self._seeds(c, number)
         self._numbers[c] = number
         self._episodes[c].begin(seed)
-        for lane in range(self._lanes):
-            self._rngs[c * self._lanes + lane] = generator(seed, Purpose.PLANNING, lane)
+        for agent_row in range(self._agent_rows):
+            self._rngs[c * self._agent_rows + agent_row] = generator(seed, Purpose.PLANNING, agent_row)
 
     def _samples(self, obs: Tree, actions: Tree) -> Tree:
         """Return actions as samples of the policy's distribution, leaves [N, …]."""
@@ -277,7 +279,7 @@ class PlanningAgent(Agent):
             return
         for c, length in enumerate(env["length"]):
             self._begin(c, int(env["episode"][c]))
-            rows = slice(c * self._lanes, (c + 1) * self._lanes)
+            rows = slice(c * self._agent_rows, (c + 1) * self._agent_rows)
             steps = len(next(iter(env["actions"].values())))
             for t in range(steps - int(length), steps):
                 self._episodes[c].follow({key: np.array(leaf[t, rows]) for key, leaf in env["actions"].items()})

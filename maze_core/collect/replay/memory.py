@@ -89,11 +89,11 @@ class ReplayMemory:
             )
         return ReplayMemory(policy, length, burn_in, others, targets or {})
 
-    def selector(self, lanes: int, priority_exponent: float | None = None) -> BySequence:
-        """Return what draws sequences of so many lanes: environments, or agents of all of them."""
+    def selector(self, agent_rows: int, priority_exponent: float | None = None) -> BySequence:
+        """Return what draws sequences of so many agent rows: environments, or agents of all of them."""
         leaders = {name: target.leader for name, target in self.targets.items()}
         initial = self.initial_state(1)
-        return BySequence(lanes, self.length, self.burn_in, initial, self.after, leaders, priority_exponent)
+        return BySequence(agent_rows, self.length, self.burn_in, initial, self.after, leaders, priority_exponent)
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what all networks but targets remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""
@@ -143,7 +143,7 @@ def memory_builder(run: Run) -> Callable[[int], Memory] | None:
     return cast("Callable[[int], Memory]", config.make_memory)
 
 
-def check_sequences(config: RunConfig, memory: ReplayMemory, capacity: int, num_envs: int, lanes: int) -> None:
+def check_sequences(config: RunConfig, memory: ReplayMemory, capacity: int, num_envs: int, agent_rows: int) -> None:
     """Raise ConfigError for sizes of an off-policy algorithm with memory that contradict each other.
 
     Args:
@@ -151,12 +151,12 @@ def check_sequences(config: RunConfig, memory: ReplayMemory, capacity: int, num_
         memory: the lengths of its sequences.
         capacity: rows of the buffer.
         num_envs: number of environments.
-        lanes: the number of agents in all of them.
+        agent_rows: the number of agents in all of them.
     """
     where, length = setting(config.algorithm, "sequence_length"), memory.length
-    fewest = 2 * (length + memory.burn_in + 1) * lanes
+    fewest = 2 * (length + memory.burn_in + 1) * agent_rows
     if capacity < fewest:
-        whose = f"{num_envs} environments" if lanes == num_envs else f"{lanes} agents"
+        whose = f"{num_envs} environments" if agent_rows == num_envs else f"{agent_rows} agents"
         read = f" and the {memory.burn_in:,} before them" if memory.burn_in else ""
         raise ConfigError(
             f"two sequences of {length:,} steps{read} for each of {whose} need {fewest:,} rows, "

@@ -53,11 +53,11 @@ def replay_of(
     if her_goals:
         transforms = [_hindsight(run, env, her_goals), *transforms]
     agents = len(agents_of(env))
-    lanes = env.num_envs if agents else 0
-    stacks = _frame_stacks(run) if not her_goals and not lanes else {}
+    agent_rows = env.num_envs if agents else 0
+    stacks = _frame_stacks(run) if not her_goals and not agent_rows else {}
     spaces = env.observation_space, env.action_space
     return ReplayBuffer(
-        *spaces, capacity, where, priority_exponent, transforms, stacks, lanes, selector, agents=max(agents, 1)
+        *spaces, capacity, where, priority_exponent, transforms, stacks, agent_rows, selector, agents=max(agents, 1)
     )
 
 

@@ -13,7 +13,7 @@ from maze_core.base.tree import flat_rows, map_tree, put_rows, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.network import NetworkAgent, Noise, SharedNoise
-from maze_core.collect.rollouts.lane_sink import LaneSink
+from maze_core.collect.rollouts.agent_row_sink import AgentRowSink
 from maze_core.collect.stepper import Stepper
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
@@ -201,7 +201,7 @@ class Sampler:
         samples = _allocate_samples(policy, obs)
         self._masks = MaskCheck(env.observation_space, env.action_space)
         self._sink = (
-            LaneSink(obs, samples, self._masks.leaves, on_step, self._memory)
+            AgentRowSink(obs, samples, self._masks.leaves, on_step, self._memory)
             if agents_of(env)
             else RolloutSink(obs, samples, self._masks.leaves, on_step, complete=complete)
         )
@@ -295,28 +295,28 @@ class Sampler:
 def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
     """Return what the critic alone remembers after a rollout, leaves [N, …]: it does not act, so it reads it now.
 
-    Lanes without a valid row keep what they remembered before; those whose last episode ended remember nothing.
+    Columns without a valid row keep what they remembered before; those whose last episode ended remember nothing.
     """
     valid, ended = rollout.valid, rollout.terminated | rollout.truncated
     pieces = Pieces.of(valid, ended)
-    if not len(pieces.lanes):  # nobody acted, or all actions are open
+    if not len(pieces.columns):  # nobody acted, or all actions are open
         return {}
     # Of each environment only the last piece counts.
-    last = np.flatnonzero(np.append(pieces.lanes[1:] != pieces.lanes[:-1], True)[: len(pieces.lanes)])
-    pieces = Pieces(pieces.lanes[last], pieces.first[last], pieces.lengths[last])
+    last = np.flatnonzero(np.append(pieces.columns[1:] != pieces.columns[:-1], True)[: len(pieces.columns)])
+    pieces = Pieces(pieces.columns[last], pieces.first[last], pieces.lengths[last])
     rows = pieces.rows(valid.shape[1])
     device = next(policy.parameters()).device
     flat = to_tensors(take_rows(flat_rows(rollout.obs), rows), device)
     memory = to_tensors(rollout.memory)
-    state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
+    state = pieces.states(policy.initial_state(len(pieces.columns)), memory)
     with torch.inference_mode():
         after = policy.critic_state(flat, Sequences(pieces.lengths, state))
-    fresh = policy.initial_state(len(pieces.lanes))
-    over = torch.from_numpy(ended[pieces.first + pieces.lengths - 1, pieces.lanes])
+    fresh = policy.initial_state(len(pieces.columns))
+    over = torch.from_numpy(ended[pieces.first + pieces.lengths - 1, pieces.columns])
     for key, leaf in after.items():
-        lanes = torch.from_numpy(pieces.lanes).to(leaf.device)
+        columns = torch.from_numpy(pieces.columns).to(leaf.device)
         rest = torch.where(over.to(leaf.device).reshape(-1, *[1] * (leaf.ndim - 1)), fresh[key], leaf)
-        after[key] = memory[key].to(leaf.device).index_copy(0, lanes, rest)
+        after[key] = memory[key].to(leaf.device).index_copy(0, columns, rest)
     return after
 
 

@@ -53,8 +53,8 @@ class ReplayBuffer:
         priority_exponent: draw steps in proportion to their errors to this power; None: uniformly.
         transforms: change sampled steps, one after the other.
         stacks: leaves of observations that are stacks of frames, by key. Each of their frames is stored once.
-        lanes: the number of agents in all environments, whose transitions come by `add`; 0: those of N environments
-            with one agent each come by `begin` and `step`.
+        agent_rows: the number of agents in all environments, whose transitions come by `add`; 0: those of N
+            environments with one agent each come by `begin` and `step`.
         selector: draws the rows of batches, instead of `priority_exponent`.
         agents: the number of agents in each environment.
 
@@ -71,12 +71,14 @@ class ReplayBuffer:
         priority_exponent: float | None = None,
         transforms: Sequence[Transform] = (),
         stacks: Stacks = NO_STACKS,
-        lanes: int = 0,
+        agent_rows: int = 0,
         selector: Selector | None = None,
         agents: int = 1,
     ) -> None:
-        if capacity < 8 * lanes:
-            raise ConfigError(f"must be at least {8 * lanes} where {lanes} agents act, in all environments", where)
+        if capacity < 8 * agent_rows:
+            raise ConfigError(
+                f"must be at least {8 * agent_rows} where {agent_rows} agents act, in all environments", where
+            )
         self._spaces, self._where = (observation_space, action_space), where
         self.capacity = capacity
         self._transforms = transforms
@@ -88,11 +90,11 @@ class ReplayBuffer:
         self.steps = 0
         """Steps added so far, overwritten ones included."""
         self.open = 0
-        """Number of newest rows that are not final: one for each environment; of lanes, those since the oldest open."""
+        """Number of newest rows that are not final: one for each environment; of agents, all since the oldest open."""
         self._everyone = np.arange(0)
         """The numbers of the environments that `step` takes."""
-        self._latest = np.full(lanes, _NONE, np.int64)
-        """The number of the row with what each lane acts on, or acted on last; -1: there is none."""
+        self._latest = np.full(agent_rows, _NONE, np.int64)
+        """The number of the row with what each agent acts on, or acted on last; -1: there is none."""
         self.lay_out(stacks)
 
     def lay_out(self, stacks: Stacks) -> None:
@@ -180,10 +182,10 @@ class ReplayBuffer:
             self.selector.stepped(self._everyone, numbers)
 
     def add(self, done: Transitions) -> None:
-        """Store transitions of lanes.
+        """Store transitions of agents.
 
         A row is written when its observation is known, which is when the transition before it is complete. So the rows
-        of lanes that wait lie among others. Until its own transition is complete, it has no step.
+        of agents that wait lie among others. Until its own transition is complete, it has no step.
         """
         if not len(done.rows):
             return
@@ -204,20 +206,20 @@ class ReplayBuffer:
         self.selector.stepped(done.rows, before)
         self.forget(done.rows[done.ended])
 
-    def _observe(self, lanes: np.ndarray, obs: Tree) -> None:
-        """Write a row without a step for each of these lanes."""
-        numbers = self.rows + np.arange(len(lanes))
-        self._append(obs, len(lanes))
-        self._latest[lanes] = numbers
-        # An old one may be overwritten: the lane begins another when it acts.
+    def _observe(self, agent_rows: np.ndarray, obs: Tree) -> None:
+        """Write a row without a step for each of these agents."""
+        numbers = self.rows + np.arange(len(agent_rows))
+        self._append(obs, len(agent_rows))
+        self._latest[agent_rows] = numbers
+        # An old one may be overwritten: the agent begins another when it acts.
         self._latest[self._latest < self.oldest] = _NONE
 
-    def forget(self, lanes: Sequence[int] | np.ndarray) -> None:
-        """Expect no step from the latest rows of these lanes."""
-        self.selector.forget(lanes)
+    def forget(self, agent_rows: Sequence[int] | np.ndarray) -> None:
+        """Expect no step from the latest rows of these agents."""
+        self.selector.forget(agent_rows)
         if not len(self._latest):
             return
-        self._latest[lanes] = _NONE
+        self._latest[agent_rows] = _NONE
         waiting = self._latest[self._latest != _NONE]
         self.open = self.rows - int(waiting.min()) if len(waiting) else 0
 
@@ -377,7 +379,7 @@ class ReplayBuffer:
         self.rows, self.open = end, 0
 
     def open_state(self) -> dict[str, Any]:
-        """Return the state of the selector, and of lanes the rows that are not final.
+        """Return the state of the selector, and of agents the rows that are not final.
 
         Those of environments with one agent are written by `begin`.
         """

@@ -26,7 +26,7 @@ _NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 class BySequence(Selector):
-    """Draws whole sequences of the rows of N lanes, and of recorded episodes.
+    """Draws whole sequences of the rows of N agents, and of recorded episodes.
 
     Steps 0 … length - 1 of an episode are its first sequence, the next ones the second, and so on; its last may be
     shorter. Up to `burn_in` observations of the episode before its first step are read without gradient, and what was
@@ -34,7 +34,7 @@ class BySequence(Selector):
     only when it is complete. With priorities, batches have `weight` and `slot` as those of `ByPriority`, [B].
 
     Args:
-        lanes: N, the number of environments, or of the agents in all of them.
+        agent_rows: N, the number of environments, or of the agents in all of them.
         length: most steps of a sequence.
         burn_in: most observations before them.
         initial: what is remembered where an episode begins, leaves [1, …] named `NETWORK/…`.
@@ -45,7 +45,7 @@ class BySequence(Selector):
 
     def __init__(
         self,
-        lanes: int,
+        agent_rows: int,
         length: int,
         burn_in: int,
         initial: TensorTree,
@@ -54,19 +54,19 @@ class BySequence(Selector):
         exponent: float | None = None,
     ) -> None:
         self.length, self.burn_in, self._targets, self._exponent = length, burn_in, targets, exponent
-        self._initial, self._carry, self._lanes = to_arrays(initial), carry, lanes
-        self._numbers = np.zeros((lanes, burn_in + length + 1), np.int64)
-        """The row numbers of each lane's open sequence, and of the observation after it."""
-        self._steps, self._burnt = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
-        self._fresh, self._lost = np.ones(lanes, bool), np.zeros(lanes, bool)
+        self._initial, self._carry, self._agent_rows = to_arrays(initial), carry, agent_rows
+        self._numbers = np.zeros((agent_rows, burn_in + length + 1), np.int64)
+        """The row numbers of each agent's open sequence, and of the observation after it."""
+        self._steps, self._burnt = np.zeros(agent_rows, np.int64), np.zeros(agent_rows, np.int64)
+        self._fresh, self._lost = np.ones(agent_rows, bool), np.zeros(agent_rows, bool)
         """Whether the first row of the open sequence begins an episode; whether rows of it have been overwritten."""
-        self._state = repeated(self._initial, lanes)
+        self._state = repeated(self._initial, agent_rows)
         """What is remembered before the first rows of the open sequences, leaves [N, …]."""
 
     def attach(self, buffer: ReplayBuffer) -> None:
         """Begin without a sequence."""
         super().attach(buffer)
-        self.index = SequenceIndex(buffer.capacity, self.length, self._lanes, self._initial)
+        self.index = SequenceIndex(buffer.capacity, self.length, self._agent_rows, self._initial)
         self._low = 0
         """A number of a sequence below which none has all of its rows."""
         if self._exponent is not None:
@@ -74,9 +74,9 @@ class BySequence(Selector):
 
     def nbytes(self, capacity: int) -> int:
         """Return the bytes of the index, of the states and of the priorities."""
-        most, _ = SequenceIndex.sizes(capacity, self.length, self._lanes)
+        most, _ = SequenceIndex.sizes(capacity, self.length, self._agent_rows)
         tree = 0 if self._exponent is None else tree_bytes(most)
-        return SequenceIndex.nbytes(capacity, self.length, self._lanes, self._initial) + tree
+        return SequenceIndex.nbytes(capacity, self.length, self._agent_rows, self._initial) + tree
 
     @property
     def ready(self) -> bool:
@@ -85,25 +85,25 @@ class BySequence(Selector):
 
     # Writing
 
-    def stepped(self, lanes: np.ndarray, numbers: np.ndarray) -> None:
-        """Add steps; a lane's sequence is complete after `length` of them, and where its episode ends."""
+    def stepped(self, agent_rows: np.ndarray, numbers: np.ndarray) -> None:
+        """Add steps; an agent's sequence is complete after `length` of them, and where its episode ends."""
         columns, slots = self.buffer.steps_of, numbers % self.buffer.capacity
-        at = self._burnt[lanes] + self._steps[lanes]
-        self._lost[lanes] |= (at > 0) & (self._numbers[lanes, at] != numbers)
-        self._numbers[lanes, at], self._numbers[lanes, at + 1] = numbers, numbers + columns.ahead[slots]
-        self._steps[lanes] += 1
+        at = self._burnt[agent_rows] + self._steps[agent_rows]
+        self._lost[agent_rows] |= (at > 0) & (self._numbers[agent_rows, at] != numbers)
+        self._numbers[agent_rows, at], self._numbers[agent_rows, at + 1] = numbers, numbers + columns.ahead[slots]
+        self._steps[agent_rows] += 1
         ended = columns.terminated[slots] | columns.truncated[slots]
-        complete = ended | (self._steps[lanes] == self.length)
+        complete = ended | (self._steps[agent_rows] == self.length)
         if complete.any():
-            self._close(lanes[complete], ended[complete])
-            self.forget(lanes[ended])
+            self._close(agent_rows[complete], ended[complete])
+            self.forget(agent_rows[ended])
 
-    def forget(self, lanes: Sequence[int] | np.ndarray) -> None:
-        """Begin episodes in some lanes; what was not complete there is never drawn."""
-        self._steps[lanes] = self._burnt[lanes] = 0
-        self._fresh[lanes], self._lost[lanes] = True, False
+    def forget(self, agent_rows: Sequence[int] | np.ndarray) -> None:
+        """Begin episodes of some agents; what was not complete there is never drawn."""
+        self._steps[agent_rows] = self._burnt[agent_rows] = 0
+        self._fresh[agent_rows], self._lost[agent_rows] = True, False
         for key, leaf in self._initial.items():
-            self._state[key][lanes] = leaf
+            self._state[key][agent_rows] = leaf
 
     def recorded(self, numbers: np.ndarray) -> None:
         """Add the sequences of a recorded episode; what is remembered in it is computed with the networks as they are.
@@ -123,43 +123,43 @@ class BySequence(Selector):
 
         `rows`: those whose transition is not complete, [K]; `obs`: what they acted on, leaves [K, …].
         """
-        after = self._after(np.arange(self._lanes), self._burnt + self._steps)
+        after = self._after(np.arange(self._agent_rows), self._burnt + self._steps)
         if len(rows):
             before = to_tensors(take_rows(after, rows))
             put_rows(after, rows, to_arrays(self._carry(to_tensors(obs), np.ones(len(rows), np.int64), before)))
         return to_tensors(after)
 
-    def _close(self, lanes: np.ndarray, ended: np.ndarray) -> None:
-        """Add the complete sequences of these lanes, and begin the next ones of episodes that go on."""
-        self._lost[lanes] |= self._numbers[lanes, 0] < self.buffer.oldest
-        kept = ~self._lost[lanes]
-        whole = lanes[kept]
+    def _close(self, agent_rows: np.ndarray, ended: np.ndarray) -> None:
+        """Add the complete sequences of these agents, and begin the next ones of episodes that go on."""
+        self._lost[agent_rows] |= self._numbers[agent_rows, 0] < self.buffer.oldest
+        kept = ~self._lost[agent_rows]
+        whole = agent_rows[kept]
         first, burnt, steps = self._numbers[whole, 0], self._burnt[whole], self._steps[whole]
         self._append(first, burnt, steps, self._fresh[whole], take_rows(self._state, whole))
-        self._steps[lanes[~kept]] = self._burnt[lanes[~kept]] = 0  # their episode has no further sequence
-        lanes = lanes[kept & ~ended]
-        if not len(lanes):
+        self._steps[agent_rows[~kept]] = self._burnt[agent_rows[~kept]] = 0  # their episode has no further sequence
+        agent_rows = agent_rows[kept & ~ended]
+        if not len(agent_rows):
             return
-        known = self._burnt[lanes] + self._steps[lanes]
+        known = self._burnt[agent_rows] + self._steps[agent_rows]
         again = np.minimum(self.burn_in, known)
         read = known - again
-        put_rows(self._state, lanes, self._after(lanes, read))
-        for lane, begin, end in zip(lanes, read, known, strict=True):
-            self._numbers[lane, : end - begin + 1] = self._numbers[lane, begin : end + 1].copy()
-        self._fresh[lanes] &= read == 0
-        self._steps[lanes], self._burnt[lanes] = 0, again
+        put_rows(self._state, agent_rows, self._after(agent_rows, read))
+        for agent_row, begin, end in zip(agent_rows, read, known, strict=True):
+            self._numbers[agent_row, : end - begin + 1] = self._numbers[agent_row, begin : end + 1].copy()
+        self._fresh[agent_rows] &= read == 0
+        self._steps[agent_rows], self._burnt[agent_rows] = 0, again
 
     def _append(self, first: np.ndarray, burnt: np.ndarray, steps: np.ndarray, fresh: np.ndarray, state: Tree) -> None:
         slots = self.index.append(first, burnt, steps, fresh, state)
         if self.priorities is not None:
             self.priorities.add(slots)
 
-    def _after(self, lanes: np.ndarray, counts: np.ndarray) -> Tree:
-        """Return what is remembered after the first `counts` [K] rows of the open sequences of lanes, leaves [K, …]."""
-        state = copy_tree(take_rows(self._state, lanes))
+    def _after(self, agent_rows: np.ndarray, counts: np.ndarray) -> Tree:
+        """Return what is remembered after the first `counts` [K] rows of the agents' open sequences, leaves [K, …]."""
+        state = copy_tree(take_rows(self._state, agent_rows))
         some = np.flatnonzero(counts)
         if len(some):
-            numbers = np.concatenate([self._numbers[lanes[i], : counts[i]] for i in some])
+            numbers = np.concatenate([self._numbers[agent_rows[i], : counts[i]] for i in some])
             put_rows(state, some, self._carried(numbers, counts[some], take_rows(state, some)))
         return state
 
@@ -234,14 +234,14 @@ class BySequence(Selector):
 
     def state(self) -> dict[str, Any]:
         """Return the open sequences, and the priorities of the complete ones."""
-        lanes = {"numbers": self._numbers, "steps": self._steps, "burnt": self._burnt}
-        lanes |= {"fresh": self._fresh, "lost": self._lost}
+        agent_rows = {"numbers": self._numbers, "steps": self._steps, "burnt": self._burnt}
+        agent_rows |= {"fresh": self._fresh, "lost": self._lost}
         ring = self.index.sequences
         priorities = None if self.priorities is None else self.priorities.state(ring.oldest, ring.rows)
         return {
             "sequence_length": self.length,
             "burn_in": self.burn_in,
-            "lanes": copy_tree(lanes),
+            "lanes": copy_tree(agent_rows),
             "remembered": copy_tree(self._state),
             "priorities": priorities,
         }
@@ -256,9 +256,9 @@ class BySequence(Selector):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        lanes = copy_tree(state["lanes"])
-        self._numbers, self._steps, self._burnt = lanes["numbers"], lanes["steps"], lanes["burnt"]
-        self._fresh, self._lost = lanes["fresh"], lanes["lost"]
+        agent_rows = copy_tree(state["lanes"])
+        self._numbers, self._steps, self._burnt = agent_rows["numbers"], agent_rows["steps"], agent_rows["burnt"]
+        self._fresh, self._lost = agent_rows["fresh"], agent_rows["lost"]
         self._state = copy_tree(state["remembered"])
         if self.priorities is None:
             return

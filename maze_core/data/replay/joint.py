@@ -54,19 +54,19 @@ class Joint(Selector):
 
     # Writing
 
-    def stepped(self, lanes: np.ndarray, numbers: np.ndarray) -> None:
-        """Add the joint steps of some environments; lanes are in order, those of an environment side by side."""
-        environments, agent = np.divmod(lanes, self.agents)
+    def stepped(self, agent_rows: np.ndarray, numbers: np.ndarray) -> None:
+        """Add the joint steps of some environments; agent rows are in order, those of an environment side by side."""
+        environments, agent = np.divmod(agent_rows, self.agents)
         starts = np.flatnonzero(np.diff(environments, prepend=-1))
         first = np.minimum.reduceat(numbers, starts)
-        step = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(lanes)))
+        step = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(agent_rows)))
         offsets = np.full((len(starts), self.agents), _ABSENT, np.int32)
         offsets[step, agent] = numbers - first[step]
         self.steps.append({"first": first, "offsets": offsets})
 
-    def waiting(self, lanes: np.ndarray) -> None:
+    def waiting(self, agent_rows: np.ndarray) -> None:
         """Refuse agents that wait."""
-        environment, agent = divmod(int(lanes[0]), self.agents)
+        environment, agent = divmod(int(agent_rows[0]), self.agents)
         raise ConfigError(
             f"agent {agent} of environment {environment} has acted and waits for others, but joint steps need agents "
             "that act at the same time",

@@ -53,7 +53,7 @@ class Selector(ABC):
     priorities: Priorities | None = None
     """What rows or sequences are drawn by; None: all are equally likely."""
     agents: int = 1
-    """How many agents act in an environment, whose lanes lie side by side. The buffer sets it before all else."""
+    """How many agents act in an environment, whose rows lie side by side. The buffer sets it before all else."""
 
     def attach(self, buffer: ReplayBuffer) -> None:
         """Remember the buffer, which is empty. Called once, and again if its capacity or its leaves change."""
@@ -85,23 +85,23 @@ class Selector(ABC):
     def cleared(self, first: int, count: int) -> None:  # noqa: B027 — not all need to know
         """Take notice of `count` new rows from number `first` on, which have an observation and no step yet."""
 
-    def stepped(self, lanes: np.ndarray, numbers: np.ndarray) -> None:  # noqa: B027
+    def stepped(self, agent_rows: np.ndarray, numbers: np.ndarray) -> None:  # noqa: B027
         """Take notice of steps. Their rows, and those of the observations that follow, are in the buffer.
 
         Args:
-            lanes: [K], which environment or agent took each step.
+            agent_rows: [K], which environment or agent took each step.
             numbers: [K], the numbers of their rows.
         """
 
-    def waiting(self, lanes: np.ndarray) -> None:  # noqa: B027
+    def waiting(self, agent_rows: np.ndarray) -> None:  # noqa: B027
         """Take notice of agents, [K], at least one, that have acted and wait for others. Told after each step."""
 
     def recorded(self, numbers: np.ndarray) -> None:
         """Take notice of a recorded episode. Its steps have these row numbers, [L]; its last observation follows."""
         self.stepped(np.zeros(len(numbers), np.int64), numbers)
 
-    def forget(self, lanes: Sequence[int] | np.ndarray) -> None:  # noqa: B027
-        """Expect no step from the latest rows of these lanes: other episodes begin there."""
+    def forget(self, agent_rows: Sequence[int] | np.ndarray) -> None:  # noqa: B027
+        """Expect no step from the latest rows of these agents: other episodes begin there."""
 
     def restored(self, numbers: np.ndarray, has_step: np.ndarray) -> None:  # noqa: B027
         """Take notice of rows that were read from disk, [K]; `has_step`: [K] bool, those with a step."""
@@ -187,7 +187,7 @@ class ByPriority(Selector):
         """Never draw rows without a step."""
         self.priorities.remove((first + np.arange(count)) % self.buffer.capacity)
 
-    def stepped(self, lanes: np.ndarray, numbers: np.ndarray) -> None:
+    def stepped(self, agent_rows: np.ndarray, numbers: np.ndarray) -> None:
         """Give new steps the largest priority so far."""
         self.priorities.add(numbers % self.buffer.capacity)
 

@@ -85,25 +85,25 @@ class SequenceIndex:
     Args:
         capacity: rows of the buffer.
         length: most steps of a sequence.
-        lanes: number of rows that are written at a time.
+        agent_rows: number of rows that are written at a time.
         initial: what is remembered where an episode begins, leaves [1, …].
     """
 
-    def __init__(self, capacity: int, length: int, lanes: int, initial: Tree) -> None:
-        sequences, states = self.sizes(capacity, length, lanes)
+    def __init__(self, capacity: int, length: int, agent_rows: int, initial: Tree) -> None:
+        sequences, states = self.sizes(capacity, length, agent_rows)
         self.sequences = RecordRing(_SEQUENCE, sequences)
         self.states = RecordRing(_states(initial), states)
         self._initial = initial
 
     @staticmethod
-    def sizes(capacity: int, length: int, lanes: int) -> tuple[int, int]:
+    def sizes(capacity: int, length: int, agent_rows: int) -> tuple[int, int]:
         """Return how many sequences and how many states so many rows can have: an episode of one step has two rows."""
-        return capacity // (1 if length == 1 else 2) + lanes, capacity // length + 2 * lanes
+        return capacity // (1 if length == 1 else 2) + agent_rows, capacity // length + 2 * agent_rows
 
     @staticmethod
-    def nbytes(capacity: int, length: int, lanes: int, initial: Tree) -> int:
+    def nbytes(capacity: int, length: int, agent_rows: int, initial: Tree) -> int:
         """Return the bytes that it takes; arguments as for the class."""
-        sequences, states = SequenceIndex.sizes(capacity, length, lanes)
+        sequences, states = SequenceIndex.sizes(capacity, length, agent_rows)
         return allocated_bytes(_SEQUENCE, (sequences,)) + allocated_bytes(_states(initial), (states,))
 
     def append(

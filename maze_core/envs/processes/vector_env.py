@@ -33,7 +33,7 @@ _STARTING = (
 class ProcessVectorEnv:
     """Steps environments in worker processes in lockstep; each worker has a contiguous share of them.
 
-    Where several agents act in an environment, its lanes are in one worker.
+    Where several agents act in an environment, its agent rows are in one worker.
 
     The transitions are those of `SerialVectorEnv` for the same seeds, and their states are interchangeable.
     Arrays travel through shared memory; a pipe to each worker carries the commands.
@@ -63,8 +63,8 @@ class ProcessVectorEnv:
         self._finalizer = weakref.finalize(self, self._pool.close)
         first, *others = self._pool.gather(10 * step_timeout, _STARTING)
         self.observation_space, self.action_space, self.agents = first[1:]
-        self._lanes = max(1, len(self.agents))
-        self.num_envs = num_envs * self._lanes
+        self._agent_rows = max(1, len(self.agents))
+        self.num_envs = num_envs * self._agent_rows
         if any(other != first for other in others):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
@@ -136,8 +136,8 @@ class ProcessVectorEnv:
 
         Warns and raises like `SerialVectorEnv.restore`.
         """
-        check_state(state, self.num_envs // self._lanes)
-        shares = [share_of_state(state, rows, self._lanes) for rows in self._rows()]
+        check_state(state, self.num_envs // self._agent_rows)
+        shares = [share_of_state(state, rows, self._agent_rows) for rows in self._rows()]
         self._ask_each([("restore", seeds, share) for share in shares])
         self._read("obs:", out)
 

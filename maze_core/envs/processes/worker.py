@@ -16,7 +16,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.processes import begin_worker, errors_told
 from maze_core.base.tree import Tree, subtree, take_rows
 from maze_core.envs.processes.shared import SharedTree, scalars, with_prefix
-from maze_core.envs.several.lanes import in_turn
+from maze_core.envs.several.vector_env import in_turn
 from maze_core.envs.spaces import Specs, space_specs
 from maze_core.envs.vector import agents_of
 
@@ -45,14 +45,14 @@ def block_specs(
     observation_space: Any, action_space: Any, agents: tuple[str, ...], info_columns: Sequence[str] = ()
 ) -> Specs:
     """Return the leaves that workers and driver share: actions, current and last observations, rewards and flags."""
-    of_lanes = scalars(valid=np.bool_, acting=np.bool_, restarted=np.bool_) if agents else {}
+    of_agents = scalars(valid=np.bool_, acting=np.bool_, restarted=np.bool_) if agents else {}
     observations = space_specs(observation_space, "observation")
     return {
         **with_prefix("action:", space_specs(action_space, "action")),
         **with_prefix("obs:", observations),
         **with_prefix("final:", observations),
         **scalars(reward=np.float32, terminated=np.bool_, truncated=np.bool_),
-        **of_lanes,
+        **of_agents,
         **with_prefix("info:", scalars(**dict.fromkeys(info_columns, np.float32))),
     }
 
@@ -103,9 +103,9 @@ class _Worker:
         spaces = (self._env.observation_space, self._env.action_space, agents)
         self._pipe.send(("spaces", *spaces))
         _, name = self._pipe.recv()
-        lanes = max(1, len(agents))
-        self._memory = SharedTree(block_specs(*spaces, self._info_columns), self._share.total * lanes, name)
-        rows = slice(self._share.first * lanes, (self._share.first + self._share.count) * lanes)
+        agent_rows = max(1, len(agents))
+        self._memory = SharedTree(block_specs(*spaces, self._info_columns), self._share.total * agent_rows, name)
+        rows = slice(self._share.first * agent_rows, (self._share.first + self._share.count) * agent_rows)
         self._arrays: Tree = take_rows(self._memory.arrays, rows)
         self._obs = part(self._arrays, "obs:", slice(None))
         self._final = part(self._arrays, "final:", slice(None))

@@ -14,7 +14,7 @@ TURN = "turn"
 ACTOR = "turn/actor"
 """The leaf with the number of the actor that acts next."""
 ELAPSED = "turn/elapsed"
-"""The leaf with the decisions between a lane's previous row and this one: 0 between the sub-steps of one decision."""
+"""The leaf with the decisions between an agent's previous row and this one: 0 between the sub-steps of one decision."""
 CRITIC = "critic"
 """The part of an observation that critics alone see."""
 

@@ -44,15 +44,15 @@ def remembered_values(
         baseline: False: all values are 0.
 
     Returns:
-        Values, values of the following observations, and sequences whose `order` holds row numbers t * N + lane.
+        Values, values of the following observations, and sequences whose `order` holds row numbers t * N + column.
     """
-    steps, lanes = rollout.rewards.shape
+    steps, columns = rollout.rewards.shape
     device = next(iter(obs.values())).device
     pieces = Pieces.of(rollout.valid, rollout.terminated | rollout.truncated)
     memory = to_tensors(rollout.memory)
-    state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
+    state = pieces.states(policy.initial_state(len(pieces.columns)), memory)
     everything = _with_final(obs, rollout, device)
-    values, last_values = np.zeros(steps * lanes, np.float32), np.zeros(len(pieces.lanes), np.float32)
+    values, last_values = np.zeros(steps * columns, np.float32), np.zeros(len(pieces.columns), np.float32)
     found: list[tuple[_Part, TensorTree]] = []
     for part in _parts(rollout, pieces, sequence_length):
         chosen = torch.from_numpy(part.pieces).to(device)
@@ -70,9 +70,9 @@ def remembered_values(
         last_values[part.pieces[part.goes_beyond]] = found_values[part.beyond]
         state = {key: leaf.index_copy(0, chosen, after[key]) for key, leaf in state.items()}
         found.append((part, before))
-    values = values.reshape(steps, lanes)
-    next_values = np.concatenate([values[1:], np.zeros((1, lanes), np.float32)])
-    next_values[pieces.first + pieces.lengths - 1, pieces.lanes] = last_values
+    values = values.reshape(steps, columns)
+    next_values = np.concatenate([values[1:], np.zeros((1, columns), np.float32)])
+    next_values[pieces.first + pieces.lengths - 1, pieces.columns] = last_values
     return values, next_values, _joined(found, device)
 
 
@@ -81,7 +81,7 @@ def all_rows(policy: Policy, rollout: Rollout) -> Sequences:
     cut = rollout.terminated | rollout.truncated | ~rollout.valid
     pieces = Pieces.of(np.ones_like(cut), cut)
     memory = to_tensors(rollout.memory)
-    state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
+    state = pieces.states(policy.initial_state(len(pieces.columns)), memory)
     return Sequences(pieces.lengths, state, torch.from_numpy(pieces.rows(cut.shape[1])))
 
 

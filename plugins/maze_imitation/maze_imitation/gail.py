@@ -97,8 +97,8 @@ class GAIL(Algorithm):
         """Return the valid steps of a rollout, with the actions that were executed, as a replay buffer does."""
         policy, valid, device = self._run.policy, rollout.valid.reshape(-1), self._run.device
         following = map_tree(lambda leaf: np.array(leaf[1:]), rollout.obs)
-        for t, lanes, final in rollout.truncations:
-            put_rows(following, (t, lanes), final)
+        for t, columns, final in rollout.truncations:
+            put_rows(following, (t, columns), final)
         discount = np.where(rollout.terminated, 0.0, self.config.gamma).astype(np.float32)
         obs, actions, next_obs, extra = (
             to_tensors(map_tree(lambda leaf: leaf[valid], flat_rows(tree)), device)

@@ -51,12 +51,12 @@ class TrajectoryBatch:
 
     def put(self, place: int, part: Rollout) -> None:
         """Copy a rollout into the batch; `place` is its number in the batch, and 0 begins a new one."""
-        lanes = part.rewards.shape[1]  # more than environments where several agents act
+        columns = part.rewards.shape[1]  # more than environments where several agents act
         if self._rollout is None:
-            self._rollout = part.wide(self._config.rollouts_per_batch * lanes)
+            self._rollout = part.wide(self._config.rollouts_per_batch * columns)
         if place == 0:
             self._rollout.clear()
-        self._rollout.put(place * lanes, part)
+        self._rollout.put(place * columns, part)
 
     def rows(self, policy: Policy, device: torch.device) -> Batch:
         """Return a batch of T * B rows, time-major.

@@ -1,4 +1,4 @@
-"""An agent that plays some lanes with frozen policies, and counts who wins against them."""
+"""An agent that plays some agent rows with frozen policies, and counts who wins against them."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ NOBODY = -1
 
 
 class PoolAgent(Agent):
-    """Acts with the learner's agent, but in the opponents' lanes with policies of a pool.
+    """Acts with the learner's agent, but in the opponents' agent rows with policies of a pool.
 
-    Each episode of a copy with opponents' lanes has one frozen policy for them, drawn when it begins. Policies that
-    remember keep a memory for each lane.
+    Each episode of a copy with opponents' rows has one frozen policy for them, drawn when it begins. Policies that
+    remember keep a memory for each agent row.
 
     Args:
         agent: the learner's.
         policy: the learner's, of which frozen copies are made.
-        lanes: [C, A] bool, the opponents' lanes in each copy; none where the learner plays all.
+        agent_rows: [C, A] bool, the opponents' agent rows in each copy; none where the learner plays all.
         size: most frozen policies to draw from, at least 2. They stay spread evenly from the first to the newest.
         seed: decides opponents and their actions.
     """
 
-    def __init__(self, agent: Agent, policy: Policy, lanes: np.ndarray, size: int, seed: int) -> None:
-        self.lanes = lanes
+    def __init__(self, agent: Agent, policy: Policy, agent_rows: np.ndarray, size: int, seed: int) -> None:
+        self.agent_rows = agent_rows
         self._agent, self._policy, self._size = agent, policy, size
         self._rng = np.random.default_rng(seed)
         self._noise = torch.Generator().manual_seed(seed)
         self._memory = RowMemory(policy) if remembers(policy) else None
-        """What the frozen policies remember of their lanes, a row for every lane; the learner has its own."""
+        """What the frozen policies remember of their agent rows, a row for every agent row; the learner has its own."""
         self._pool: dict[int, Policy] = {}
         """Frozen policies by the epoch after which they were frozen; also dropped ones that still play."""
         self._members: list[int] = []
         """The epochs of those that are drawn, in order."""
-        self._opponents = np.full(len(lanes), NOBODY, np.int64)
+        self._opponents = np.full(len(agent_rows), NOBODY, np.int64)
         """The epoch of each copy's opponent."""
-        self._playing: list[list[int]] = [[] for _ in lanes]
+        self._playing: list[list[int]] = [[] for _ in agent_rows]
         """The opponents of each copy's episodes that are not counted yet, the current one last."""
         self._results: dict[int, list[float]] = {}
         """Games and points against each frozen policy: 1 for a win, 0.5 for a draw."""
@@ -80,7 +80,7 @@ class PoolAgent(Agent):
             opponent = playing.pop(0) if playing else NOBODY
             if opponent == NOBODY:
                 continue
-            opposing = self.lanes[episode.env_index]
+            opposing = self.agent_rows[episode.env_index]
             returns = np.array([episode.metrics.get(f"actor/{name}/return_mean", 0.0) for name in agents])
             mine, theirs = returns[~opposing].mean(), returns[opposing].mean()
             points = 0.5 if mine == theirs else float(mine > theirs)
@@ -94,10 +94,10 @@ class PoolAgent(Agent):
         self._agent.begin(rows)
         if self._memory is not None:
             self._memory.begin(rows)
-        lanes = self.lanes.shape[1]
-        counts = np.bincount(np.asarray(rows, np.int64) // lanes, minlength=len(self.lanes))
-        for copy_number in np.flatnonzero(counts == lanes).tolist():  # fewer: some end, and the episode goes on
-            self._opponents[copy_number] = self._drawn() if self.lanes[copy_number].any() else NOBODY
+        agent_rows = self.agent_rows.shape[1]
+        counts = np.bincount(np.asarray(rows, np.int64) // agent_rows, minlength=len(self.agent_rows))
+        for copy_number in np.flatnonzero(counts == agent_rows).tolist():  # fewer: some end, and the episode goes on
+            self._opponents[copy_number] = self._drawn() if self.agent_rows[copy_number].any() else NOBODY
             self._playing[copy_number].append(int(self._opponents[copy_number]))
 
     def wait(self, rows: Sequence[int] | np.ndarray) -> None:
@@ -121,9 +121,9 @@ class PoolAgent(Agent):
             return choice
         samples, actions = (copy_tree(tree) for tree in choice)
         if self._memory is not None:
-            self._memory.before = self._memory.current(self.lanes.size)
+            self._memory.before = self._memory.current(self.agent_rows.size)
         for opponent in np.unique(self._opponents[self._opponents != NOBODY]):
-            rows = np.flatnonzero((self.lanes & (self._opponents == opponent)[:, None]).reshape(-1))
+            rows = np.flatnonzero((self.agent_rows & (self._opponents == opponent)[:, None]).reshape(-1))
             theirs = self._chosen(self._pool[int(opponent)], obs, rows)
             for mine, their in ((samples, theirs.samples), (actions, theirs.actions)):
                 put_rows(mine, rows, their)

@@ -73,10 +73,10 @@ class SelfPlay(Plugin):
             raise ConfigError("all agents are opponents, so nobody learns", _WHERE)
         opposing = np.array([name in config.opponents for name in self._names])
         copies = copies_of(env)
-        lanes = np.stack([np.roll(opposing, c if config.rotate else 0) for c in range(copies)])
-        lanes[math.ceil(copies * (1 - config.latest)) :] = False
+        agent_rows = np.stack([np.roll(opposing, c if config.rotate else 0) for c in range(copies)])
+        agent_rows[math.ceil(copies * (1 - config.latest)) :] = False
         seed = integer_seed(run.seed, Purpose.POLICY_NOISE, _SEED)
-        self._agent = PoolAgent(agent, run.policy, lanes, config.pool_size, seed)
+        self._agent = PoolAgent(agent, run.policy, agent_rows, config.pool_size, seed)
         self._agent.freeze(0)
         return self._agent
 
@@ -85,7 +85,7 @@ class SelfPlay(Plugin):
         """Leave the opponents' rows out of learning, and count results."""
         if self._agent is None:
             return
-        rollout.valid[:, self._agent.lanes.reshape(-1)] = False
+        rollout.valid[:, self._agent.agent_rows.reshape(-1)] = False
         if points := self._agent.count(rollout.episodes, self._names):
             rates = list(self._agent.win_rates.values())
             total = {"self_play/win_rate_oldest": rates[0], "self_play/win_rate_newest": rates[-1]}

@@ -15,7 +15,7 @@ from maze_core.collect.pools.serial import SerialPool
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PARTS = {
     "rest": "all else",
 }
 """Each part, and what it contains."""
-_ENVIRONMENTS = (SerialVectorEnv, LanesVectorEnv, ProcessVectorEnv, NativeVectorEnv)
+_ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, ProcessVectorEnv, NativeVectorEnv)
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent)),

@@ -67,10 +67,12 @@ def play(
     """
     env.load_memory(cycled(memory, range(first, first + copies_of(env))))
     seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=copies_of(env), first=first)
-    lanes = len(agents_of(env))
-    rows = [(first + row // lanes, row % lanes) if lanes else (first + row,) for row in range(env.num_envs)]
+    agent_rows = len(agents_of(env))
+    rows = [
+        (first + row // agent_rows, row % agent_rows) if agent_rows else (first + row,) for row in range(env.num_envs)
+    ]
     agent = agent_of([generator(seed, Purpose.ROLLOUT_NOISE, *row) for row in rows])
-    recording = _AgentsRecording(env, seeds) if lanes else _Recording(env, seeds)
+    recording = _AgentsRecording(env, seeds) if agent_rows else _Recording(env, seeds)
     stepper = Stepper(env, seeds)
     with ExitStack() as stack:
         if planning is not None and isinstance(agent, NetworkAgent):
@@ -141,7 +143,7 @@ class _AgentsRecording:
     def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
         self.ended: dict[int, Played] = {}
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
-        self._seeds, self._lanes, self._clips = seeds, len(agents_of(env)), _clips(env)
+        self._seeds, self._agent_rows, self._clips = seeds, len(agents_of(env)), _clips(env)
         self._playing = set(range(copies_of(env)))
         self._assembler = Assembler(env.num_envs)
         self._steps: list[list[tuple[Tree, Tree]]] = [[] for _ in range(env.num_envs)]
@@ -158,7 +160,7 @@ class _AgentsRecording:
         taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
         done = self._assembler.add(obs, taken, result, following)
         for k, row in enumerate(done.rows.tolist()):
-            if row // self._lanes not in self._playing:
+            if row // self._agent_rows not in self._playing:
                 continue
             self._steps[row].append((take_rows(done.obs, k), take_rows(done.actions, k)))
             self._rewards[row].append(done.rewards[k])
@@ -167,7 +169,7 @@ class _AgentsRecording:
         for episode in result.episodes:
             if episode.env_index in self._playing:
                 self._playing.discard(episode.env_index)
-                rows = range(episode.env_index * self._lanes, (episode.env_index + 1) * self._lanes)
+                rows = range(episode.env_index * self._agent_rows, (episode.env_index + 1) * self._agent_rows)
                 parts = tuple(part for row in rows for part in self._parts[row])
                 self.ended[episode.env_index] = Played(episode.env_index, parts, episode)
 
@@ -176,7 +178,7 @@ class _AgentsRecording:
         steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32)
         obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
         actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
-        total, seed = float(rewards.sum(dtype=np.float64)), self._seeds(row // self._lanes, 0)
+        total, seed = float(rewards.sum(dtype=np.float64)), self._seeds(row // self._agent_rows, 0)
         self._parts[row].append(Trajectory(obs, actions, rewards, terminated, not terminated, total, seed, rewards))
         self._steps[row], self._rewards[row] = [], []
 

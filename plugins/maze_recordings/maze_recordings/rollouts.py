@@ -20,7 +20,7 @@ from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.collect.pools.workers import Task
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.several.lanes import in_turn
+from maze_core.envs.several.vector_env import in_turn
 from maze_core.envs.vector import Episode
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from maze_core.run.run import Run
     from maze_recordings.episode_recorder import AgentOf
 
-LANES = 8
+NUM_ENVS = 8
 """Most episodes played in parallel."""
 _TO_STOP = 2.0
 """Seconds that a step, or the start of workers, has after SIGTERM before it is given up."""
@@ -122,7 +122,7 @@ class RolloutTask(Task):
     builder: EnvBuilder
     player: Player
     seed: int
-    lanes: int = LANES
+    num_envs: int = NUM_ENVS
     """Environments stepped in parallel. The last digits of results may depend on it, but not on the workers."""
     video: Path | None = None
     """A folder for films of every episode."""
@@ -133,16 +133,16 @@ class RolloutTask(Task):
         """Build the environments and the agent."""
         self._films = None if self.video is None else open_recorder(self.builder, self.video)
         self._env: VectorEnv | None = (
-            DevRunner(DevConfig()).vector_env(self.builder, self.lanes)
+            DevRunner(DevConfig()).vector_env(self.builder, self.num_envs)
             if self._films is None
-            else self._films.vector_env(self.lanes)
+            else self._films.vector_env(self.num_envs)
         )
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
         self._memory = self.memory or self._env.memory()
         self._planning = self.player.planning(self.builder)
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:
-        """Play the block (first, count), at most `lanes` episodes, and yield them in order as they end."""
+        """Play the block (first, count), at most `num_envs` episodes, and yield them in order as they end."""
         first, count = block
         if self._env is None:
             raise RunError("the environments are closed")
@@ -266,8 +266,8 @@ def roll_out(
         TrajectoryError: the folder `record` is not empty.
         RunError: an environment or a worker failed, or it was interrupted before the first episode ended.
     """
-    task = replace(task, lanes=min(task.lanes, episodes))
-    blocks = [(first, min(task.lanes, episodes - first)) for first in range(0, episodes, task.lanes)]
+    task = replace(task, num_envs=min(task.num_envs, episodes))
+    blocks = [(first, min(task.num_envs, episodes - first)) for first in range(0, episodes, task.num_envs)]
     results: list[Episode] = []
     stop = [] if stop is None else stop
     with ExitStack() as stack:

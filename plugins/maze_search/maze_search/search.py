@@ -44,19 +44,19 @@ class Node:
         reward: [R], of the action that led there.
     """
 
-    __slots__ = ("children", "lane", "legal", "prior", "reward", "simulator", "total", "value", "visits")
+    __slots__ = ("agent_row", "children", "legal", "prior", "reward", "simulator", "total", "value", "visits")
 
     def __init__(self, simulator: Simulator, reward: np.ndarray) -> None:
         acting = np.flatnonzero(simulator.acting)
         if len(acting) > 1:
-            names = " and ".join(simulator.agents[lane] for lane in acting[:3])
+            names = " and ".join(simulator.agents[agent_row] for agent_row in acting[:3])
             raise ConfigError(
                 f"the search needs agents that act in turns, and {names} act at the same time",
                 "env",
                 "Next: maze train ppo, or qmix.",
             )
         self.simulator, self.reward = simulator, reward
-        self.lane = int(acting[0]) if len(acting) else -1
+        self.agent_row = int(acting[0]) if len(acting) else -1
         """The row of the agent that acts; -1: the episode is over."""
         self.children: dict[int, Node] = {}
 
@@ -67,7 +67,7 @@ class Node:
 
     def row(self) -> Tree:
         """Return what the agent that acts sees, leaves [1, …]."""
-        return take_rows(self.simulator.obs, slice(self.lane, self.lane + 1))
+        return take_rows(self.simulator.obs, slice(self.agent_row, self.agent_row + 1))
 
 
 class SearchTree:
@@ -88,7 +88,7 @@ class SearchTree:
     def descend(self) -> list[Node]:
         """Return the positions from the root to one that is new, or where the episode is over."""
         path, self._actions = [self.root], []
-        while (node := path[-1]).lane >= 0:
+        while (node := path[-1]).agent_row >= 0:
             action = self._promising(node)
             new = action not in node.children
             if new:
@@ -114,11 +114,11 @@ class SearchTree:
         """Tell the positions of the last descent what it found, each the return of the agent that acts there."""
         returns = _for_all(path[-1])
         for node, action, after in zip(path[-2::-1], reversed(self._actions), path[:0:-1], strict=True):
-            if after.lane >= 0:
-                returns[after.lane] *= self._config.gamma
+            if after.agent_row >= 0:
+                returns[after.agent_row] *= self._config.gamma
             returns = returns + after.reward
             node.visits[action] += 1
-            node.total[action] += returns[node.lane]
+            node.total[action] += returns[node.agent_row]
             mean = node.total[action] / node.visits[action]
             self._low, self._high = min(self._low, mean), max(self._high, mean)
 
@@ -126,9 +126,9 @@ class SearchTree:
 def _for_all(node: Node) -> np.ndarray:
     """Return what each agent expects, [R]: in a game of two what one wins, the other loses."""
     rows = node.simulator.rows
-    if node.lane < 0:
+    if node.agent_row < 0:
         return np.zeros(rows)
-    return np.where(np.arange(rows) == node.lane, node.value, -node.value)
+    return np.where(np.arange(rows) == node.agent_row, node.value, -node.value)
 
 
 class Search(Planner):
@@ -156,7 +156,7 @@ class Search(Planner):
                 self._add_noise(root, decision.rng)
         for _ in range(self._config.n_simulations):
             paths = [tree.descend() for tree in trees]
-            self._judge([path[-1] for path in paths if path[-1].lane >= 0])
+            self._judge([path[-1] for path in paths if path[-1].agent_row >= 0])
             for tree, path in zip(trees, paths, strict=True):
                 tree.back_up(path)
         return {"action": np.array([self._chosen(each, root) for each, root in zip(decisions, roots, strict=True)])}

@@ -20,7 +20,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
@@ -140,7 +140,7 @@ class FilmRecorder:
         env: VectorEnv
         if builder.several_agents:
             made = [_AgentsCamera(builder.agents_env(index), reel) for index, reel in enumerate(reels)]
-            env = LanesVectorEnv(made.__getitem__, num_envs, tell_agents=builder.tell_agents)
+            env = AgentsVectorEnv(made.__getitem__, num_envs, tell_agents=builder.tell_agents)
         else:
             env = SerialVectorEnv(lambda index: _Camera(builder(index), reels[index]), num_envs)
         self._folder.mkdir(parents=True, exist_ok=True)

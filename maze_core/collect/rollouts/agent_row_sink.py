@@ -1,4 +1,4 @@
-"""The sink of rollouts for environments with several agents, whose lanes act at different times."""
+"""The sink of rollouts for environments with several agents, which act at different times."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import StepResult
 
 
-class LaneSink:
-    """Writes the complete transitions of N lanes into the arrays of one rollout, those of each lane without gaps.
+class AgentRowSink:
+    """Writes the complete transitions of N agents into the arrays of one rollout, those of each agent without gaps.
 
-    They are rows 0 … n_i - 1 of lane i, where `Rollout.valid` is True. Row n_i has the observation that follows them;
+    They are rows 0 … n_i - 1 of column i, where `Rollout.valid` is True. Row n_i has the observation that follows them;
     the rows behind it repeat it. What is still open at the end becomes a row of a later rollout.
 
     Args:
@@ -31,7 +31,7 @@ class LaneSink:
         samples: leaves [T, N, …]
         masks: the leaves of `obs` that are action masks.
         on_step: called after each step of the environments.
-        memory: what the policy remembers of the lanes; None: nothing.
+        memory: what the policy remembers of the agents; None: nothing.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class LaneSink:
         on_step: Callable[[], None],
         memory: RowMemory | None = None,
     ) -> None:
-        lanes = next(iter(samples.values())).shape[1]
+        agents = next(iter(samples.values())).shape[1]
         self._on_step, self._masks = on_step, masks
         self.steps = 0
         """Steps taken of this rollout."""
         self.rollout = Rollout.over(obs, samples, valid=False)
         # Two in turn: what the last actions were chosen from, and what the next are chosen from.
         self._now, self._spare = (map_tree(lambda leaf: np.zeros_like(leaf[0]), obs) for _ in range(2))
-        self._count = np.zeros(lanes, np.int64)
-        """n_i, the number of complete transitions of each lane."""
-        self._assembler = Assembler(lanes, memory)
+        self._count = np.zeros(agents, np.int64)
+        """n_i, the number of complete transitions of each agent."""
+        self._assembler = Assembler(agents, memory)
 
     @property
     def current(self) -> Tree:
@@ -70,7 +70,7 @@ class LaneSink:
         return self._now
 
     def before(self, state: Tree) -> Tree:
-        """Return the memory before row 0 of each lane, from that before the current observations, leaves [N, …]."""
+        """Return the memory before row 0 of each agent, from that before the current observations, leaves [N, …]."""
         opened = self._assembler.open
         for key, leaf in state.items():
             leaf[opened] = self._assembler.before[key][opened]
@@ -85,7 +85,7 @@ class LaneSink:
         return self._spare
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        """Take one step of every lane, and write the transitions that it completes."""
+        """Take one step of every agent, and write the transitions that it completes."""
         self._now, self._spare = following, obs
         self._write(self._assembler.add(obs, choice.samples, result, following))
         self.rollout.episodes += result.episodes
@@ -140,7 +140,7 @@ class LaneSink:
         self._assembler.load_state(state)
 
     def _cut_short(self) -> None:
-        """Keep the observations that follow the last transitions of lanes with fewer than T."""
+        """Keep the observations that follow the last transitions of agents with fewer than T."""
         rollout, counts = self.rollout, self._count
         for n in np.unique(counts[(counts > 0) & (counts < len(rollout.rewards))]):
             those = np.flatnonzero((counts == n) & ~(rollout.terminated[n - 1] | rollout.truncated[n - 1]))

@@ -10,7 +10,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.assembler import Assembler
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.envs.several.agents import Round
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Crowd, Mixed, Script
 
@@ -33,10 +33,10 @@ TURNS = [
 
 def filled(make, steps, capacity=1000, copies=1, **more):
     """Return the buffer after some steps with random allowed actions, and what happened, by hand."""
-    env = LanesVectorEnv(make, copies, **more)
+    env = AgentsVectorEnv(make, copies, **more)
     out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
     env.reset(SEEDS, out)
-    replay = ReplayBuffer(env.observation_space, env.action_space, capacity, "there", lanes=env.num_envs)
+    replay = ReplayBuffer(env.observation_space, env.action_space, capacity, "there", agent_rows=env.num_envs)
     assembler = Assembler(env.num_envs)
     rng, closed, opened = np.random.default_rng(2), [], {}
     for _ in range(steps):
@@ -50,21 +50,23 @@ def filled(make, steps, capacity=1000, copies=1, **more):
         before = {key: leaf.copy() for key, leaf in out.items()}
         result = env.step(actions, out)
         replay.add(assembler.add(before, actions, result, out))
-        for lane in range(env.num_envs):
-            if result.valid[lane]:
-                seen = {key: leaf[lane] for key, leaf in before.items()}
-                if lane in opened:
-                    closed.append((*opened[lane], "", seen))
-                opened[lane] = (seen, {key: leaf[lane] for key, leaf in actions.items()}, 0.0)
-            if lane in opened:
-                seen, taken, paid = opened[lane]
-                opened[lane] = (seen, taken, paid + float(result.reward[lane]))
-            if lane in result.final_indices and lane in opened:
-                place = result.final_indices.tolist().index(lane)
-                end = "terminated" if result.terminated[lane] else "truncated"
-                closed.append((*opened.pop(lane), end, {k: v[place].copy() for k, v in result.final_obs.items()}))
-    acting = {lane: {key: leaf[lane] for key, leaf in out.items()} for lane in np.flatnonzero(result.acting)}
-    closed += [(*opened[lane], "", obs) for lane, obs in acting.items() if lane in opened]
+        for agent_row in range(env.num_envs):
+            if result.valid[agent_row]:
+                seen = {key: leaf[agent_row] for key, leaf in before.items()}
+                if agent_row in opened:
+                    closed.append((*opened[agent_row], "", seen))
+                opened[agent_row] = (seen, {key: leaf[agent_row] for key, leaf in actions.items()}, 0.0)
+            if agent_row in opened:
+                seen, taken, paid = opened[agent_row]
+                opened[agent_row] = (seen, taken, paid + float(result.reward[agent_row]))
+            if agent_row in result.final_indices and agent_row in opened:
+                place = result.final_indices.tolist().index(agent_row)
+                end = "terminated" if result.terminated[agent_row] else "truncated"
+                closed.append((*opened.pop(agent_row), end, {k: v[place].copy() for k, v in result.final_obs.items()}))
+    acting = {
+        agent_row: {key: leaf[agent_row] for key, leaf in out.items()} for agent_row in np.flatnonzero(result.acting)
+    }
+    closed += [(*opened[agent_row], "", obs) for agent_row, obs in acting.items() if agent_row in opened]
     return replay, closed
 
 
@@ -153,13 +155,13 @@ def test_rounds_discount_sampled_steps_by_the_time_between():
 @pytest.mark.parametrize("steps", [3, 40])
 def test_what_is_open_is_saved(steps):
     def copied(old):
-        new = ReplayBuffer(env.observation_space, env.action_space, 60, lanes=6)
+        new = ReplayBuffer(env.observation_space, env.action_space, 60, agent_rows=6)
         new.restore(max(0, old.rows - 60), old.read(max(0, old.rows - 60), old.settled - max(0, old.rows - 60)))
         new.rows, new.steps = old.settled, old.steps
         new.load_open_state(old.open_state())
         return new
 
-    env = LanesVectorEnv(lambda _: Crowd(), 2)
+    env = AgentsVectorEnv(lambda _: Crowd(), 2)
     old, _ = filled(lambda _: Crowd(), steps, capacity=60, copies=2)
     new = copied(old)
     assert (new.rows, new.steps, new.open, new.settled) == (old.rows, old.steps, old.open, old.settled)
@@ -167,6 +169,6 @@ def test_what_is_open_is_saved(steps):
     assert new.open_state()["latest"].tolist() == old.open_state()["latest"].tolist()
 
 
-def test_a_buffer_too_small_for_its_lanes_is_refused():
+def test_a_buffer_too_small_for_its_agent_rows_is_refused():
     with pytest.raises(ConfigError, match="there: must be at least 48 where 6 agents act"):
         filled(lambda _: Crowd(), 1, capacity=40, copies=2)

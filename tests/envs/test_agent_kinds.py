@@ -10,7 +10,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.several.actors import ACTOR, ELAPSED, actors_of
 from maze_core.envs.several.agents import LimitedAgents, Round
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Mixed, Script
 
@@ -24,7 +24,7 @@ def begun(env):
 
 
 def test_agents_with_equal_spaces_share_leaves_and_others_have_their_own():
-    env = LanesVectorEnv(lambda _: Mixed(), 2)
+    env = AgentsVectorEnv(lambda _: Mixed(), 2)
     actors = actors_of(env.observation_space)
     assert actors.actors == {"one": "one", "two": "two", "late": "one"}
     out = begun(env)
@@ -48,9 +48,9 @@ def test_agents_with_equal_spaces_share_leaves_and_others_have_their_own():
 
 def test_agents_with_equal_spaces_are_told_apart_where_that_is_asked_for():
     turns = [Round({"a": np.ones(1, np.float32)})] * 2
-    plain = LanesVectorEnv(lambda _: Script(turns), 1)
+    plain = AgentsVectorEnv(lambda _: Script(turns), 1)
     assert plain.observation_space == spaces.Box(-np.inf, np.inf, (1,), np.float32)
-    told = LanesVectorEnv(lambda _: Script(turns), 1, tell_agents=True)
+    told = AgentsVectorEnv(lambda _: Script(turns), 1, tell_agents=True)
     assert begun(told)[ACTOR].tolist() == [0, 1]
     assert actors_of(told.observation_space).kinds == ["a"]
 
@@ -76,7 +76,7 @@ def test_rounds_are_counted_from_an_agents_own_action(limited):
         env.elapsed = "round"
         return LimitedAgents(env, 100) if limited else env
 
-    env = LanesVectorEnv(make, 1)
+    env = AgentsVectorEnv(make, 1)
     out = begun(env)
     seen, ends = [out[ELAPSED].tolist()], []
     for _ in range(5):
@@ -91,7 +91,7 @@ def test_rounds_are_counted_from_an_agents_own_action(limited):
 
 
 def test_turns_count_once_however_long_an_agent_waited():
-    env = LanesVectorEnv(lambda _: Script(TURNS), 1, tell_agents=True)
+    env = AgentsVectorEnv(lambda _: Script(TURNS), 1, tell_agents=True)
     out = begun(env)
     for _ in range(4):
         env.step({"a": np.zeros(2, np.int64)}, out)
@@ -100,8 +100,8 @@ def test_turns_count_once_however_long_an_agent_waited():
 
 def test_a_name_that_cannot_be_a_leaf_is_refused_where_agents_are_told_apart():
     with pytest.raises(ConfigError, match="the actor's name 'a/b' must be text without"):
-        LanesVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1, tell_agents=True)
-    LanesVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1).close()
+        AgentsVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1, tell_agents=True)
+    AgentsVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1).close()
 
 
 def test_an_observation_of_another_agents_space_is_named():
@@ -114,10 +114,10 @@ def test_an_observation_of_another_agents_space_is_named():
         def step(self, actions):
             return Round({"b": np.zeros(4, np.float32)})
 
-    env = LanesVectorEnv(lambda _: Wrong(), 1)
+    env = AgentsVectorEnv(lambda _: Wrong(), 1)
     with pytest.raises(ConfigError, match="at 'two'"):
         begun(env)
-    env = LanesVectorEnv(lambda _: Late(TURNS), 1, tell_agents=True)
+    env = AgentsVectorEnv(lambda _: Late(TURNS), 1, tell_agents=True)
     out = begun(env)
     with pytest.raises(RunError, match="returned an observation that does not match the observation space"):
         env.step({"a": np.zeros(2, np.int64)}, out)

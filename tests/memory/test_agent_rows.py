@@ -1,4 +1,4 @@
-"""Memory where several agents act: a lane remembers its own rows; while it waits, nothing is added."""
+"""Memory where several agents act: an agent row remembers its own rows; while it waits, nothing is added."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import torch
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.sequences import Sequences
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.learn.on_policy.recurrent import all_rows, remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
-LANES = 6
+AGENT_ROWS = 6
 
 
 def sampler_of(env, kind, steps, **more):
-    env = LanesVectorEnv(lambda _: env(), LANES // 3, tell_agents=more.get("groups", "shared") != "shared")
+    env = AgentsVectorEnv(lambda _: env(), AGENT_ROWS // 3, tell_agents=more.get("groups", "shared") != "shared")
     config = MlpConfig(
         name="mlp", hidden=[4], memory=kind, memory_size=3, memory_window=3, orthogonal_init=False, **more
     )
@@ -30,19 +30,19 @@ def sampler_of(env, kind, steps, **more):
 
 
 class Oracle:
-    """Reads the transitions of each lane one by one, and forgets where an episode of the lane ends."""
+    """Reads the transitions of each agent row one by one, and forgets where an episode of the agent row ends."""
 
     def __init__(self, policy):
-        self.policy, self.states = policy, [policy.initial_state(1) for _ in range(LANES)]
+        self.policy, self.states = policy, [policy.initial_state(1) for _ in range(AGENT_ROWS)]
 
-    def read(self, rollout, t, lane):
+    def read(self, rollout, t, agent_row):
         """Return entropy and value of a row, and what was remembered before it."""
-        before = self.states[lane]
-        row = {key: torch.from_numpy(leaf[t, lane : lane + 1]) for key, leaf in rollout.obs.items()}
+        before = self.states[agent_row]
+        row = {key: torch.from_numpy(leaf[t, agent_row : agent_row + 1]) for key, leaf in rollout.obs.items()}
         with torch.no_grad():
             distribution, value, after = self.policy.unroll(row, Sequences(np.array([1]), before))
-        ended = rollout.terminated[t, lane] | rollout.truncated[t, lane]
-        self.states[lane] = self.policy.initial_state(1) if ended else after
+        ended = rollout.terminated[t, agent_row] | rollout.truncated[t, agent_row]
+        self.states[agent_row] = self.policy.initial_state(1) if ended else after
         return distribution.entropy().item(), value.item(), before
 
 
@@ -57,29 +57,29 @@ class Oracle:
     ],
 )
 @pytest.mark.parametrize("steps", [1, 9])
-def test_every_lane_remembers_the_rows_in_which_it_acted(env, kind, more, steps):
+def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, steps):
     policy, sampler = sampler_of(env, kind, steps, **more)
     oracle, carried = Oracle(policy), 0
     for _ in range(-(-60 // steps)):
-        was_open = sampler.state().get("open", np.zeros(LANES, bool)).copy()
+        was_open = sampler.state().get("open", np.zeros(AGENT_ROWS, bool)).copy()
         rollout = sampler.collect()
         flat = {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])) for key, leaf in rollout.obs.items()}
         values, following, sequences = remembered_values(policy, rollout, flat)
-        everything = {key: leaf[: steps * LANES] for key, leaf in flat.items()}
+        everything = {key: leaf[: steps * AGENT_ROWS] for key, leaf in flat.items()}
         with torch.no_grad():
-            entropy = policy.distribution(everything, all_rows(policy, rollout)).entropy().reshape(steps, LANES)
+            entropy = policy.distribution(everything, all_rows(policy, rollout)).entropy().reshape(steps, AGENT_ROWS)
         assert sequences.lengths.sum() == rollout.valid.sum()
-        for lane in range(LANES):
-            for t in np.flatnonzero(rollout.valid[:, lane]):
-                its_entropy, value, before = oracle.read(rollout, t, lane)
+        for agent_row in range(AGENT_ROWS):
+            for t in np.flatnonzero(rollout.valid[:, agent_row]):
+                its_entropy, value, before = oracle.read(rollout, t, agent_row)
                 if t == 0:
-                    carried += was_open[lane]
+                    carried += was_open[agent_row]
                     for key, leaf in before.items():
-                        np.testing.assert_allclose(rollout.memory[key][lane], leaf[0], atol=1e-5)
-                assert values[t, lane] == pytest.approx(value, abs=1e-5)
-                assert entropy[t, lane].item() == pytest.approx(its_entropy, abs=1e-5)
-                if t and rollout.continues[t - 1, lane]:
-                    assert following[t - 1, lane] == pytest.approx(value, abs=1e-5)
+                        np.testing.assert_allclose(rollout.memory[key][agent_row], leaf[0], atol=1e-5)
+                assert values[t, agent_row] == pytest.approx(value, abs=1e-5)
+                assert entropy[t, agent_row].item() == pytest.approx(its_entropy, abs=1e-5)
+                if t and rollout.continues[t - 1, agent_row]:
+                    assert following[t - 1, agent_row] == pytest.approx(value, abs=1e-5)
     assert carried
 
 

@@ -15,8 +15,8 @@ from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.faults import failure, place
 from maze_core.envs.serial import SerialVectorEnv, check_state
+from maze_core.envs.several.agent_rows import AgentRows
 from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.envs.several.lane_rows import LaneRows
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     MakeAgents = Callable[[int], MultiAgentEnv]
 
 
-class LanesVectorEnv:
-    """C copies of an environment with A agents as C * A rows: row `c * A + a` is the lane of agent a in copy c.
+class AgentsVectorEnv:
+    """C copies of an environment with A agents as C * A rows: row `c * A + a` is that of agent a in copy c.
 
-    A lane that may not act waits: `StepResult.valid` is False, its action is ignored, and its row repeats the last
+    An agent that may not act waits: `StepResult.valid` is False, its action is ignored, and its row repeats the last
     observation it acted on (a blank before its first). Its reward and its flags count: they belong to its last action.
     When a copy's episode is over, the next one begins in the same step.
 
     Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`. What a row holds, and
-    what `tell_agents` changes, says `LaneRows`.
+    what `tell_agents` changes, says `AgentRows`.
 
     Raises:
         ConfigError: a space is not supported, or copies have different agents or spaces.
@@ -48,7 +48,7 @@ class LanesVectorEnv:
         self.first_index = first_index
         self.envs, self._layout = _build(make, range(first_index, first_index + copies), tell_agents)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
-        """The names of the lanes of each copy."""
+        """The names of the agents of each copy."""
         self.num_envs = copies * len(self.agents)
         self._events = [events_of(env) for env in self.envs]
         check_separate(self._events)
@@ -75,7 +75,7 @@ class LanesVectorEnv:
         self._write(out)
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
-        """Step every copy with the actions of the lanes that act; write the next observations into `out`."""
+        """Step every copy with the actions of the agents that act; write the next observations into `out`."""
         valid = self._acting.copy()
         rewards = np.zeros(self.num_envs)
         terminated, truncated, restarted = np.zeros((3, self.num_envs), np.bool_)
@@ -105,7 +105,7 @@ class LanesVectorEnv:
     def state(self) -> dict[str, Any]:
         """Return the unfinished episodes, as `SerialVectorEnv.state` does.
 
-        `episode` and `length` have an entry for each copy, all else a row for each lane; `acting` says who acts next.
+        `episode` and `length` have an entry for each copy, all else a row for each agent; `acting` says who acts next.
         """
         lengths = self._clock - self._started
         return {
@@ -165,9 +165,9 @@ class LanesVectorEnv:
         self._returns = np.zeros(self.num_envs)
         self._decisions = np.zeros(self.num_envs, np.int64)
         self._acting, self._present = np.zeros((2, self.num_envs), np.bool_)
-        """The lanes that act next, and those that are in the episode."""
+        """The agents that act next, and those that are in the episode."""
         self._waited = np.ones(self.num_envs, np.int64)
-        """Rounds since each lane's last action."""
+        """Rounds since each agent's last action."""
         for tree in (self._current, self._last):
             for row in range(self.num_envs):
                 self._layout.clear(tree, row, self.agents[row % len(self.agents)])
@@ -193,7 +193,7 @@ class LanesVectorEnv:
         return outcome
 
     def _play(self, c: int, chosen: list[Any]) -> Round:
-        """Step copy c with the actions of its lanes that act; `chosen`: the actions of all rows."""
+        """Step copy c with the actions of its agents that act; `chosen`: the actions of all rows."""
         rows = range(*self._rows(c).indices(self.num_envs))
         own = self._layout.own
         taken = {name: own(name, chosen[row]) for name, row in zip(self.agents, rows, strict=True) if self._acting[row]}
@@ -310,24 +310,24 @@ class LanesVectorEnv:
         return place(self.first_index + c, int(self._episode[c]), int(self._clock - self._started[c]))
 
 
-def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | LanesVectorEnv:
+def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | AgentsVectorEnv:
     """Build environments stepped in turn in this process: single ones, or copies of one with several agents.
 
     `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
     """
     if getattr(make, "several_agents", False):
-        return LanesVectorEnv(make.agents_env, num_envs, first_index, tell_agents=make.tell_agents)
+        return AgentsVectorEnv(make.agents_env, num_envs, first_index, tell_agents=make.tell_agents)
     return SerialVectorEnv(make, num_envs, first_index)
 
 
-def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], LaneRows]:
+def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], AgentRows]:
     """Build the copies, and what their rows hold; when one fails, close those already built."""
     envs: list[MultiAgentEnv] = []
-    rows: list[LaneRows] = []
+    rows: list[AgentRows] = []
     try:
         for index in indices:
             envs.append(make(index))
-            rows.append(LaneRows(envs[-1], tell_agents=tell_agents))
+            rows.append(AgentRows(envs[-1], tell_agents=tell_agents))
             if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
     except BaseException:

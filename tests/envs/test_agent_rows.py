@@ -16,7 +16,7 @@ from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.several.agents import LimitedAgents, Round
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins import discovery
 from tests.agents import Crowd, CrowdConfig, CrowdSource, Script
@@ -30,7 +30,7 @@ def o(value):
 
 
 def begun(turns, copies=1, **more):
-    env = LanesVectorEnv(lambda _: Script(turns, **more), copies)
+    env = AgentsVectorEnv(lambda _: Script(turns, **more), copies)
     out = rows_of(env)
     env.reset(SEEDS, out)
     return env, out
@@ -132,12 +132,12 @@ def test_agents_without_spaces_are_refused_by_name():
     env = Script(GAME)
     del env.action_spaces["b"]
     with pytest.raises(ConfigError, match="the agent 'b' has no action space"):
-        LanesVectorEnv(lambda _: env, 1)
+        AgentsVectorEnv(lambda _: env, 1)
 
 
 def test_a_limit_truncates_everybody_who_is_in_the_episode():
     turns = [Round({"a": o(1)}), Round({"b": o(2)}), Round({"a": o(3)}), Round({"b": o(4)})]
-    env = LanesVectorEnv(lambda _: LimitedAgents(Script(turns, ("a", "b", "c")), 2), 1)
+    env = AgentsVectorEnv(lambda _: LimitedAgents(Script(turns, ("a", "b", "c")), 2), 1)
     out = rows_of(env)
     env.reset(SEEDS, out)
     act(env, out, 0, 0, 0)
@@ -173,7 +173,7 @@ def generators(env):
 @pytest.mark.parametrize("later", ["dev", "local"])
 @pytest.mark.parametrize("steps", [5, 30])
 def test_a_restored_environment_goes_on_exactly_in_this_process_and_in_workers(steps, later):
-    with closing(LanesVectorEnv(BUILDER.agents_env, 3)) as env:
+    with closing(AgentsVectorEnv(BUILDER.agents_env, 3)) as env:
         out, rngs = rows_of(env), generators(env)
         env.reset(SEEDS, out)
         play(env, steps, out, rngs)
@@ -181,7 +181,7 @@ def test_a_restored_environment_goes_on_exactly_in_this_process_and_in_workers(s
         after = [rng.bit_generator.state for rng in rngs]
         expected, final = play(env, 40, out, rngs), env.state()
     assert sum(len(episodes) for _, episodes in expected) > 3
-    other = LanesVectorEnv(BUILDER.agents_env, 3) if later == "dev" else ProcessVectorEnv(BUILDER, 3, 2)
+    other = AgentsVectorEnv(BUILDER.agents_env, 3) if later == "dev" else ProcessVectorEnv(BUILDER, 3, 2)
     with closing(other) as env, warnings.catch_warnings():
         warnings.simplefilter("error")
         assert env.num_envs == 9
@@ -197,7 +197,7 @@ def test_a_restored_environment_goes_on_exactly_in_this_process_and_in_workers(s
 
 
 def test_a_replay_that_differs_is_reported():
-    with closing(LanesVectorEnv(BUILDER.agents_env, 1)) as env:
+    with closing(AgentsVectorEnv(BUILDER.agents_env, 1)) as env:
         out = rows_of(env)
         env.reset(SEEDS, out)
         play(env, 3, out, generators(env))
@@ -222,14 +222,14 @@ WATCHED = [replace(turn, critic=np.full(2, number, np.float32)) for number, turn
 
 
 def test_what_critics_see_is_in_the_row_of_whoever_acts_and_in_last_observations():
-    env = LanesVectorEnv(lambda _: Watched(WATCHED), 1)
+    env = AgentsVectorEnv(lambda _: Watched(WATCHED), 1)
     assert env.observation_space["critic"] == Watched.critic_space
     out = rows_of(env)
     env.reset(SEEDS, out)
     seen = [out["critic"][0, 0]]
-    for lane in (1, 0):
+    for agent_row in (1, 0):
         act(env, out, 1, 1)
-        seen.append(out["critic"][lane, 1])
+        seen.append(out["critic"][agent_row, 1])
     assert seen == [0, 1, 2]
     result = act(env, out, 1, 1)
     np.testing.assert_array_equal(result.final_obs["critic"], np.full((2, 2), 3))
@@ -237,7 +237,7 @@ def test_what_critics_see_is_in_the_row_of_whoever_acts_and_in_last_observations
 
 
 def test_a_time_limit_keeps_what_critics_see():
-    env = LanesVectorEnv(lambda _: LimitedAgents(Watched(WATCHED), 2), 1)
+    env = AgentsVectorEnv(lambda _: LimitedAgents(Watched(WATCHED), 2), 1)
     out = rows_of(env)
     env.reset(SEEDS, out)
     act(env, out, 1, 1)
@@ -247,11 +247,11 @@ def test_a_time_limit_keeps_what_critics_see():
 
 
 def test_what_critics_see_is_checked():
-    env = LanesVectorEnv(lambda _: Watched(GAME), 1)
+    env = AgentsVectorEnv(lambda _: Watched(GAME), 1)
     with pytest.raises(ConfigError, match="critic"):
         env.reset(SEEDS, rows_of(env))
     nan = [replace(WATCHED[0], critic=np.full(2, np.nan, np.float32))]
-    env = LanesVectorEnv(lambda _: Watched(nan), 1)
+    env = AgentsVectorEnv(lambda _: Watched(nan), 1)
     with pytest.raises(RunError, match=r"environment 0 .* 'critic' that is not finite"):
         env.reset(SEEDS, rows_of(env))
 
@@ -262,4 +262,4 @@ def test_what_critics_see_is_checked():
             self.observation_spaces = dict.fromkeys(self.agents, own)
 
     with pytest.raises(ConfigError, match="the agents observe a key 'critic'"):
-        LanesVectorEnv(lambda _: Taken(), 1)
+        AgentsVectorEnv(lambda _: Taken(), 1)

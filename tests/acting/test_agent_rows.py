@@ -12,7 +12,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.rollout import carried_rows
 from maze_core.envs.several.agents import Round
-from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.models.mlp import MlpConfig, MlpModel
@@ -46,7 +46,7 @@ class Learning(Sampler):
                 parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7))
 
 
-class Logged(LanesVectorEnv):
+class Logged(AgentsVectorEnv):
     """Keeps all that was observed, done and returned."""
 
     def reset(self, seeds, out):
@@ -68,41 +68,43 @@ class Logged(LanesVectorEnv):
         return result
 
 
-def expected(log, lane):
-    """The transitions of a lane from the log, one after the other: [observation, action, reward, end, next one]."""
+def expected(log, agent_row):
+    """The transitions of an agent from the log, one after the other: [observation, action, reward, end, next one]."""
     closed, opened = [], None
     for seen, actions, result in log:
-        if result.valid[lane]:
+        if result.valid[agent_row]:
             if opened:
-                closed.append([*opened, "", seen["x"][lane]])
-            opened = [seen["x"][lane], actions["action"][lane], 0.0]
+                closed.append([*opened, "", seen["x"][agent_row]])
+            opened = [seen["x"][agent_row], actions["action"][agent_row], 0.0]
         if opened:
-            opened[2] += result.reward[lane]
-            if lane in result.final_indices:
-                end = "terminated" if result.terminated[lane] else "truncated"
-                last = result.final_obs["x"][list(result.final_indices).index(lane)]
+            opened[2] += result.reward[agent_row]
+            if agent_row in result.final_indices:
+                end = "terminated" if result.terminated[agent_row] else "truncated"
+                last = result.final_obs["x"][list(result.final_indices).index(agent_row)]
                 closed.append([*opened, end, last])
                 opened = None
     return closed
 
 
-def found(rollout, lane):
-    """The transitions of a lane in a rollout, in the same form."""
+def found(rollout, agent_row):
+    """The transitions of an agent row in a rollout, in the same form."""
     steps = len(rollout.rewards)
     cut = {(t, i): leaf["x"][k] for t, indices, leaf in rollout.truncations for k, i in enumerate(indices)}
     rows = []
-    count = int(rollout.valid[:, lane].sum())
-    assert rollout.valid[:count, lane].all(), "a gap"
+    count = int(rollout.valid[:, agent_row].sum())
+    assert rollout.valid[:count, agent_row].all(), "a gap"
     for t in range(count):
-        end = "terminated" if rollout.terminated[t, lane] else "truncated" if rollout.truncated[t, lane] else ""
-        following = cut.get((t, lane), rollout.obs["x"][t + 1, lane])
-        assert end or rollout.continues[t, lane] or t + 1 in (count, steps)
-        assert end != "truncated" or (t, lane) in cut
+        end = (
+            "terminated" if rollout.terminated[t, agent_row] else "truncated" if rollout.truncated[t, agent_row] else ""
+        )
+        following = cut.get((t, agent_row), rollout.obs["x"][t + 1, agent_row])
+        assert end or rollout.continues[t, agent_row] or t + 1 in (count, steps)
+        assert end != "truncated" or (t, agent_row) in cut
         rows.append(
             [
-                rollout.obs["x"][t, lane].copy(),
-                rollout.actions["action"][t, lane],
-                rollout.rewards[t, lane],
+                rollout.obs["x"][t, agent_row].copy(),
+                rollout.actions["action"][t, agent_row],
+                rollout.rewards[t, agent_row],
                 end,
                 following.copy(),
             ]
@@ -117,14 +119,14 @@ def test_every_transition_is_in_exactly_one_rollout_with_all_its_rewards(steps):
     for _ in range(-(-180 // steps)):
         rollout = sampler.collect()
         assert np.isfinite(rollout.rewards).all()
-        for lane in range(6):
-            rows[lane] += found(rollout, lane)
+        for agent_row in range(6):
+            rows[agent_row] += found(rollout, agent_row)
     ends = set()
-    for lane in range(6):
-        wanted = expected(env.log, lane)
-        # The last one may be known to be closed only when the lane acts again.
-        assert len(wanted) <= len(rows[lane]) <= len(wanted) + 1
-        for mine, theirs in zip(rows[lane], wanted, strict=False):
+    for agent_row in range(6):
+        wanted = expected(env.log, agent_row)
+        # The last one may be known to be closed only when the agent row acts again.
+        assert len(wanted) <= len(rows[agent_row]) <= len(wanted) + 1
+        for mine, theirs in zip(rows[agent_row], wanted, strict=False):
             np.testing.assert_array_equal(mine[0], theirs[0])
             assert mine[1] == theirs[1]
             assert mine[2] == pytest.approx(theirs[2])
@@ -168,23 +170,23 @@ def test_open_transitions_are_saved(rollouts):
 
 
 def chosen(env, policies, steps):
-    """The rollout and the log-probability with which each lane chose each of its actions, in order of time."""
+    """The rollout and the log-probability with which each agent row chose each of its actions, in order of time."""
     found = [[] for _ in range(env.num_envs)]
     states = [policies[0].initial_state(1) if policies[0].remembers else None for _ in found]
     for t, (seen, actions, result) in enumerate(env.log):
         policy = policies[t // steps]
-        for lane in range(env.num_envs):
-            if result.valid[lane]:
-                row = {key: torch.from_numpy(leaf[lane : lane + 1]) for key, leaf in seen.items()}
-                taken = {key: torch.from_numpy(leaf[lane : lane + 1]) for key, leaf in actions.items()}
+        for agent_row in range(env.num_envs):
+            if result.valid[agent_row]:
+                row = {key: torch.from_numpy(leaf[agent_row : agent_row + 1]) for key, leaf in seen.items()}
+                taken = {key: torch.from_numpy(leaf[agent_row : agent_row + 1]) for key, leaf in actions.items()}
                 with torch.no_grad():
-                    if states[lane] is None:
+                    if states[agent_row] is None:
                         distribution = policy.distribution(row)
                     else:
-                        distribution, states[lane] = policy.step(row, states[lane])
-                found[lane].append((t // steps, distribution.log_prob(taken).item()))
-            if result.terminated[lane] | result.truncated[lane] and states[lane] is not None:
-                states[lane] = policy.initial_state(1)
+                        distribution, states[agent_row] = policy.step(row, states[agent_row])
+                found[agent_row].append((t // steps, distribution.log_prob(taken).item()))
+            if result.terminated[agent_row] | result.truncated[agent_row] and states[agent_row] is not None:
+                states[agent_row] = policy.initial_state(1)
     return found
 
 
@@ -212,8 +214,8 @@ def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen
         own = carried[rollout.valid & ~np.isnan(carried)]
         assert np.isin(own, batch.extra["log_prob"].numpy()).all()  # as what PPO learns from
         assert rollout.valid[~np.isnan(carried)].sum() == len(own)
-        for lane in range(env.num_envs):
-            rows[lane] += [(number, value) for value in carried[rollout.valid[:, lane], lane].tolist()]
+        for agent_row in range(env.num_envs):
+            rows[agent_row] += [(number, value) for value in carried[rollout.valid[:, agent_row], agent_row].tolist()]
         sampler.learn()
     ages = set()
     for mine, theirs in zip(rows, chosen(env, policies, steps), strict=True):
@@ -246,7 +248,7 @@ class Hundredfold:
 
 
 def advantages(turns, steps, rollouts=1, elapsed="turn"):
-    """The advantages [T, lanes] of each rollout of a script, nan where a row is not used, and the rollouts' rewards."""
+    """The advantages [T, N] of each rollout of a script, nan where a row is not used, and the rollouts' rewards."""
 
     def make(_):
         env = Script(turns)
