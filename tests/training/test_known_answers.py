@@ -45,6 +45,8 @@ ALGORITHMS = {
     "impala": ACTORS
     | {"algorithm.n_rollout_steps": 10, "algorithm.epoch_length": 60, "algorithm.normalize_rewards": False},
     "appo": ACTORS | {"algorithm.n_rollout_steps": 20, "algorithm.epoch_length": 25},
+    "trpo": ROLLOUTS | {"algorithm.epoch_length": 8},
+    "pg": ROLLOUTS | {"algorithm.epoch_length": 50, "algorithm.normalize_rewards": False},
     "pqn": ROLLOUTS | {"algorithm.epoch_length": 30},
     "dqn": REPLAY | {"algorithm.target_update_interval": 1, "algorithm.n_step": 3},
     "apex": LEARNING
