@@ -49,7 +49,7 @@ ROAD = (
     Station("maze_core.data.replay.buffer:ReplayBuffer", "the newest rows", 1, 3),
     Station("maze_core.data.replay.selectors:Selector", "chooses the rows of a batch", 2, 3),
     Station("maze_core.data.batch:Batch", "rows to learn from", 1, 4),
-    Station("maze_core.learn.learner:Learner", "loss, gradient, optimizer", 1, 5),
+    Station("maze_core.learn.learner:Learner", "backward, clip, optimizer", 1, 5),
 )
 ARROWS = (
     ("Stepper", "StepResult"),
