@@ -130,10 +130,9 @@ def test_bad_parameters_are_refused(quick):
 
 @pytest.mark.learning
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_costs_stay_below_the_limit(quick, seed):
+def test_costs_stay_below_the_limit(quick):
     """The best policy within the limit earns 5 at a cost of 1.25."""
-    context = quick(Hazards, "ppo_lagrangian", LEARNING, seed=seed, steps=200_000)
+    context = quick(Hazards, "ppo_lagrangian", LEARNING, seed=1, steps=200_000)
     context.train()
     found = context.evaluate()
     # The hazards that are taken spread the cost of an episode by 0.46: three errors of the mean are 0.07.
