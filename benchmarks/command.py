@@ -12,7 +12,8 @@ MAZE = Path(sys.executable).with_name("maze")
 
 def one_thread() -> dict[str, str]:
     """This process's environment variables, with one thread for numerical libraries, and compiled modules kept."""
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    jax = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "XLA_FLAGS": jax}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     return variables
 

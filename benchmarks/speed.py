@@ -91,6 +91,7 @@ RLLIB_IMPALA, EARLIER_MAZE_ES, SB3_PPO = 2043, 804, 4028
 stable-baselines3's PPO, measured on one machine: the gates of three times RLlib and fifty times Maze, scaled to the
 machine at hand by a run of PPO."""
 
+OFF_POLICY_PEERS = {"stable-baselines3": "peers/sb3_offpolicy.py", "SBX, by JAX": "peers/sbx_offpolicy.py"}
 ROWS = (
     Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
     Row(
@@ -115,20 +116,22 @@ ROWS = (
         {"stable-baselines3 PPO": "peers/sb3_onpolicy.py"},
         gate=round(50 * EARLIER_MAZE_ES / SB3_PPO, 2),
     ),
-    Row("sac-Pendulum-v1", SAC, "ours_offpolicy.py", {"stable-baselines3": "peers/sb3_offpolicy.py"}, gate=2.0),
+    Row("sac-Pendulum-v1", SAC, "ours_offpolicy.py", OFF_POLICY_PEERS, gate=2.0),
+    Row("td3-Pendulum-v1", {**SAC, "algorithm": "td3"}, "ours_offpolicy.py", OFF_POLICY_PEERS, gate=1.5),
 )
 
 INTRODUCTION = """
 # Training speed
 
 Environment steps per second of training, evaluation not counted, after a warm-up; one torch thread; the same networks,
-environments side by side, rollouts, minibatches, passes and hyperparameters on both sides. Both run in turn as separate
+environments side by side, rollouts, minibatches, passes and hyperparameters on both sides. They run in turn as separate
 processes, and each ratio is that of two neighbouring runs, because the speed of a machine drifts. Shown is the median
 (min to max) over the pairs. Memory is the peak resident memory of the process.
 
-The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC steps one environment and takes
-one optimizer step on 256 rows for each step, so its rate is that of updates as well. Recurrent PPO has an LSTM of 64
-units in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the peer.
+The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC and TD3 step one environment and
+take one optimizer step on 256 rows for each step, so their rate is that of updates as well. SBX compiles its updates with
+JAX; the time of compiling is not counted. Recurrent PPO has an LSTM of 64 units in policy and critic, and a layer of 64
+units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """

@@ -1,4 +1,4 @@
-"""Speed of SAC in stable-baselines3: `python sb3_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of SAC or TD3 in stable-baselines3: `python sb3_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import torch
-from stable_baselines3 import SAC
+from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 
 
@@ -26,8 +26,9 @@ class Stopwatch(BaseCallback):
         return True
 
 
-def build(settings: dict[str, Any]) -> SAC:
-    return SAC(
+def build(settings: dict[str, Any]) -> SAC | TD3:
+    of_sac = {"ent_coef": "auto"} if settings["algorithm"] == "sac" else {}
+    return {"sac": SAC, "td3": TD3}[settings["algorithm"]](
         "MlpPolicy",
         settings["env"],
         learning_rate=settings["lr"],
@@ -38,7 +39,7 @@ def build(settings: dict[str, Any]) -> SAC:
         gamma=settings["gamma"],
         train_freq=1,
         gradient_steps=1,
-        ent_coef="auto",
+        **of_sac,
         policy_kwargs={"net_arch": settings["hidden"]},
         seed=settings["seed"],
         device="cpu",
