@@ -308,6 +308,10 @@ _MEMBERS: Mapping[tuple[str, str], str] = {
     ("Decision", "lane"): "agent_row",
     ("Pieces", "lanes"): "columns",
     ("ReplayBuffer", "lanes"): "agent_rows",
+    ("Run", "build"): "maze_core.run.building.build",
+    ("Run", "fall_back"): "run.saving.fall_back",
+    ("Run", "initialize"): "maze_core.run.building.initialize",
+    ("Run", "load_checkpoint"): "run.saving.load",
 }
 """Attributes and arguments of a class under their earlier names, and what they are called now."""
 _ARGUMENT = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
