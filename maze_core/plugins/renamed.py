@@ -137,6 +137,8 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.envs.several.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRows",
     "maze_core.envs.several.lanes": "maze_core.envs.several.vector_env",
     "maze_core.envs.several.lanes.LanesVectorEnv": "maze_core.envs.several.vector_env.AgentsVectorEnv",
+    "maze_core.envs.serial.check_state": "maze_core.envs.recorded_state.check_state",
+    "maze_core.envs.serial.share_of_state": "maze_core.envs.recorded_state.share_of_state",
     "maze_core.envs.share_envs": "maze_core.collect.pools.worker_envs",
     "maze_core.envs.shared": "maze_core.envs.processes.shared",
     "maze_core.envs.soundness": "maze_devkit.soundness",
