@@ -277,8 +277,8 @@ MUTANTS = (
     Mutant(
         "a resumed run draws other random numbers of torch",
         "resume",
-        "maze_core/run/run.py",
-        '        self.torch_rng = saved["torch_rng"]\n',
+        "maze_core/run/saving.py",
+        '        run.torch_rng = saved["torch_rng"]\n',
         "",
     ),
     Mutant(

@@ -5,7 +5,6 @@ A page is a title, an introduction and sections by heading. A test generates the
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import os
@@ -14,13 +13,14 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from importlib import metadata
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import is_protocol
+from authors_page import authors
+from described import code, line, of_class
 
 from maze_core.collect.pairs import FEATURES, pairs
 from maze_core.data.batch import Batch, Loss
@@ -29,7 +29,6 @@ from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.presets import package, presets, presets_of_package, presets_of_source
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
 from maze_core.plugins.discovery import DISABLE, KINDS
-from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
 from maze_core.run.report import EpochReport, RunSummary
 
@@ -129,15 +128,11 @@ def _table(model: Any, known: dict[str, tuple[str, str]] | None = None) -> str:
     for flag in flags(model):
         kind, default = (known or {}).get(flag.field, (flag.metavar, flag.default))
         limits = flag.limits.replace(f"{2.0**63:g}", "2^63")
-        cells = [_code(flag.field), _code(kind), _code(default) or "required", _code(limits), flag.description]
+        cells = [code(flag.field), code(kind), code(default) or "required", code(limits), flag.description]
         rows.append(f"| {' | '.join(cells)} |")
     if not rows:
         return "It has no parameters."
     return "\n".join(["| field | type | default | range | meaning |", "|---|---|---|---|---|", *rows])
-
-
-def _code(text: str) -> str:
-    return f"`{text}`".replace("|", "\\|") if text else ""
 
 
 def _comment(plugin: Any, algorithm: str, name: str) -> str:
@@ -197,167 +192,8 @@ def hooks() -> Sections:
     """Each hook, and what it receives."""
     sections = {f"`{name}`": _hook(name, spec) for name, spec in vars(HookSpecs).items() if not name.startswith("_")}
     for record in (Batch, Loss, EpochReport, RunSummary):
-        sections[f"Class `{record.__name__}`"] = _record(record)
+        sections[f"Class `{record.__name__}`"] = of_class(record)
     return sections
-
-
-def authors() -> Sections:
-    """Which kind of plugin is called for which hook, and the classes that plugins meet."""
-    from maze_devkit import Case, Trial
-    from maze_sweep.searchers.base import Search, Searcher, Wait
-
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.collect.agents.agent import Agent, Choice
-    from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
-    from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-    from maze_core.collect.agents.planner import Decision, Planner
-    from maze_core.collect.collector import Collector
-    from maze_core.collect.replay.collector import ReplayCollector
-    from maze_core.collect.rollouts.collector import RolloutCollector
-    from maze_core.collect.rollouts.sampler import Sampler
-    from maze_core.collect.stepper import Sink, Stepper
-    from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
-    from maze_core.data.batch import OwnStep
-    from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.by_sequence import BySequence
-    from maze_core.data.replay.joint import Joint
-    from maze_core.data.replay.selectors import ByPriority, Drawn, DrawnSequences, Selector, Uniform
-    from maze_core.data.rollout import Rollout
-    from maze_core.data.sequences import Sequences
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.several.agents import MultiAgentEnv, Round
-    from maze_core.envs.several.turns import Turn, TurnEnv
-    from maze_core.envs.simulator import Outcome, Simulator, Simulators
-    from maze_core.envs.vector import Episode, StepResult
-    from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.off_policy.targets import Target
-    from maze_core.learn.parameters import PolicyParameters
-    from maze_core.learn.side_learner import SideLearner
-    from maze_core.models.critics import StateActionCritics
-    from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
-    from maze_core.models.distributions.base import Distribution
-    from maze_core.models.distributions.box import BoxScale
-    from maze_core.models.distributions.chosen import HeadOptions
-    from maze_core.models.heads import (
-        BernoulliHead,
-        BetaHead,
-        CategoricalHead,
-        GaussianHead,
-        MultiCategoricalHead,
-    )
-    from maze_core.models.inputs import FlatInput
-    from maze_core.models.joint_actions import JointActions
-    from maze_core.models.memory import Memory
-    from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
-    from maze_core.run.episodes.statistics import EpochStatistics
-    from maze_core.run.progress import RunProgress
-    from maze_core.run.run import Run
-
-    sections = {"Which kind is called for which hook": _hook_kinds()}
-    for record in (
-        *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, OwnStep, Sequences, PolicyParameters),
-        *(Memory,),
-        *(SideLearner, Policy, TreeDistribution, Distribution, Family, FamilyHead, HeadOptions),
-        *(Categorical, MultiCategorical, Bernoulli),
-        *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
-        *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
-        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn, DrawnSequences),
-        *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
-        *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
-        *(EnvBuilder, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
-        *(Planner, Decision, Simulator, Outcome, Simulators),
-    ):
-        sections[f"Class `{record.__name__}`"] = _record(record)
-    sections["Functions"] = _functions()
-    sections["Types of algorithm parameters"] = _parameter_types()
-    return sections
-
-
-def _functions() -> str:
-    """The functions that plugins call besides the members of classes."""
-    from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
-    from maze_core.collect.replay.collector import steps_of_each
-    from maze_core.learn.algorithm import learning_parameters
-    from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
-    from maze_core.learn.off_policy.quantile_loss import quantile_huber
-    from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
-    from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
-    from maze_core.learn.parameters import policy_parameters
-    from maze_core.learn.schedules import scheduled
-    from maze_core.models.critics import build_critics
-    from maze_core.models.distributions.chosen import make_head
-    from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
-
-    rows = []
-    for function in (
-        *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
-        *(check_reparametrised, check_log_probs, check_divergence),
-        *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
-        *(policy_parameters, make_head, distribution_of, value_of, twice_differentiable),
-        *(quantile_huber, sequence, generator, torch_generator, integer_seed),
-    ):
-        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-        if not isinstance(node, ast.FunctionDef):
-            raise TypeError(f"{function} is no function")
-        shown = f"{node.name}({ast.unparse(node.args)}){_returns(node)}"
-        rows.append(f"| `{function.__module__}` | {_code(shown)} | {_line(ast.get_docstring(node) or '')} |")
-    return "\n".join(["| module | function | meaning |", "|---|---|---|", *rows])
-
-
-def _parameter_types() -> str:
-    """The types that algorithms share, with range and meaning."""
-    from pydantic import create_model
-
-    from maze_core.plugins.config import params
-
-    body = ast.parse(inspect.getsource(params)).body
-    names = {
-        node.targets[0].id: following
-        for node, following in zip(body, [*body[1:], None], strict=True)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    fields: dict[str, Any] = {name: (getattr(params, name), ...) for name in names if not name.startswith("_")}
-    rows = []
-    for flag in flags(create_model("Parameters", **fields)):
-        value = getattr(names[flag.field], "value", None)
-        meaning = flag.description or (str(value.value) if isinstance(value, ast.Constant) else "")
-        rows.append(f"| {_code(flag.field)} | {_code(flag.metavar)} | {_code(flag.limits)} | {_line(meaning)} |")
-    return "\n".join(
-        [
-            "`maze_core.plugins.config.params`: one type, range and meaning for each name that algorithms share.",
-            "The class of an algorithm's parameters sets the default: `lr: params.LearningRate = 1e-3`.",
-            "",
-            *["| type | values | range | meaning |", "|---|---|---|---|"],
-            *rows,
-        ]
-    )
-
-
-def _hook_kinds() -> str:
-    """A row for each hook and a column for each kind."""
-    kinds = [kind for kind in KINDS if kind not in WITHOUT_HOOKS]
-    rows = []
-    for hook in (name for name in vars(HookSpecs) if not name.startswith("_")):
-        cells = [_way(kind, hook) for kind in kinds]
-        rows.append(f"| [`{hook}`](hooks.md#{hook}) | {' | '.join(cells)} |")
-    head = [f"| hook | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
-    return "\n".join(
-        [
-            "yes: may implement it; wraps: only with `@hookimpl(wrapper=True)`; empty: refused before the run begins.",
-            f"Plugins of the kinds {', '.join(WITHOUT_HOOKS)} have methods instead of hooks.",
-            "",
-            *head,
-            *rows,
-        ]
-    )
-
-
-def _way(kind: str, hook: str) -> str:
-    if not misplaced(kind, hook, wrapper=False):
-        return "yes"
-    return "wraps" if hook in WRAPPABLE and not misplaced(kind, hook, wrapper=True) else ""
 
 
 def _hook(name: str, spec: Any) -> str:
@@ -369,91 +205,6 @@ def _hook(name: str, spec: Any) -> str:
     text = re.sub(r"(?<=\S)\n- \*\*(When|Call rule)", r"\n\n- **\1", text, count=1)
     example = f"\n\n```python\n{textwrap.dedent('    ' + code)}\n```" if fence else ""
     return f"```python\n{signature}\n```\n\n{text}{example}"
-
-
-def _record(record: Any) -> str:
-    """A class: its constructor, its docstring, its fields with what is written below each, and its methods."""
-    tree = _tree(record)
-    signature = _constructor(record)
-    lines = [
-        f"`{record.__module__}.{record.__name__}`: {inspect.getdoc(record)}",
-        "",
-        *(["```python", signature, "```", ""] if signature else []),
-        "| member | meaning |",
-        "|---|---|",
-        *_set_by_constructor(tree),
-    ]
-    for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign):
-            value = getattr(following, "value", None)
-            meaning = str(value.value) if isinstance(following, ast.Expr) and isinstance(value, ast.Constant) else ""
-            lines.append(
-                f"| {_code(ast.unparse(node.target) + ': ' + ast.unparse(node.annotation))} | {_line(meaning)} |"
-            )
-        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            arguments = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
-            decorators = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
-            is_property = bool(decorators & {"property", "cached_property"})
-            shown = (node.name if is_property else f"{node.name}({arguments})") + _returns(node)
-            lines.append(f"| {_code(shown)} | {_line(ast.get_docstring(node) or '')} |")
-    return "\n".join(
-        lines if len(lines) > lines.index("|---|---|") + 1 else lines[: lines.index("| member | meaning |")]
-    )
-
-
-def _tree(record: Any) -> ast.ClassDef:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
-    if not isinstance(tree, ast.ClassDef):
-        raise TypeError(f"{record} is no class")
-    return tree
-
-
-def _constructor(record: Any) -> str:
-    """How a class is called, as `Name(parameter: type, …)`; empty where nothing says so."""
-    if is_dataclass(record):
-        shown = [_field(each) for each in fields(record) if each.init]
-        return f"{record.__name__}({', '.join(shown)})"
-    for base in record.__mro__:
-        if "__init__" in vars(base) and base.__module__.startswith("maze_"):
-            node = next((each for each in _tree(base).body if getattr(each, "name", "") == "__init__"), None)
-            if isinstance(node, ast.FunctionDef):  # protocols get one that nobody wrote
-                return f"{record.__name__}({ast.unparse(node.args).removeprefix('self').removeprefix(', ')})"
-    if hasattr(record, "_fields"):
-        kinds = {name: getattr(kind, "__forward_arg__", kind) for name, kind in record.__annotations__.items()}
-        return f"{record.__name__}({', '.join(f'{name}: {kind}' for name, kind in kinds.items())})"
-    return "" if inspect.isabstract(record) or is_protocol(record) else f"{record.__name__}()"
-
-
-def _field(each: Field[Any]) -> str:
-    shown = f"{each.name}: {each.type}"
-    if each.default_factory is not MISSING:
-        return f"{shown} = {getattr(each.default_factory, '__name__', '…')}()"
-    if each.default is MISSING:
-        return shown
-    return f"{shown} = {each.default.__name__ if callable(each.default) else repr(each.default)}"
-
-
-def _set_by_constructor(tree: ast.ClassDef) -> Iterator[str]:
-    """Yield the rows of attributes that the constructor sets and describes."""
-    init = next((each for each in tree.body if getattr(each, "name", "") == "__init__"), None)
-    body = init.body if isinstance(init, ast.FunctionDef) else []
-    for node, following in pairwise([*body, ast.Pass()]):
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        value = following.value if isinstance(following, ast.Expr) else None
-        described = isinstance(value, ast.Constant) and isinstance(value.value, str)
-        if isinstance(target, ast.Attribute) and not target.attr.startswith("_") and described:
-            kind = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
-            yield f"| {_code(target.attr + kind)} | {_line(str(value.value))} |"  # type: ignore[union-attr]
-
-
-def _returns(node: ast.FunctionDef) -> str:
-    """What a function returns, as the end of its signature; nothing where it returns None."""
-    kind = "None" if node.returns is None else ast.unparse(node.returns)
-    return "" if kind == "None" else f" -> {kind}"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 # Conformance
@@ -471,7 +222,7 @@ def conformance() -> Sections:
 
 
 def _checks(checks: Iterable[Any]) -> str:
-    rows = [f"| `{each.name}` | {_line(each.asks)} | {_line(each.why)} | {_line(each.mend)} |" for each in checks]
+    rows = [f"| `{each.name}` | {line(each.asks)} | {line(each.why)} | {line(each.mend)} |" for each in checks]
     return "\n".join(["| check | what must hold | why | how to mend it |", "|---|---|---|---|", *rows])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice
-from maze_core.envs.serial import check_state
+from maze_core.envs.recorded_state import check_state
 from maze_core.envs.vector import copies_of
 
 if TYPE_CHECKING:

@@ -128,3 +128,8 @@ def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:
         if not all_finite(tree[key]):
             return key, first_bad_row(tree[key])
     return None
+
+
+def is_over(terminated: Any, truncated: Any) -> bool:
+    """Return True if one of the flags is set; errors as of `is_set`."""
+    return is_set("terminated", terminated) | is_set("truncated", truncated)

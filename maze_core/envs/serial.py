@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.tree import Tree, copy_tree, map_tree, take_rows
-from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
+from maze_core.base.errors import MazeError, RunError
+from maze_core.base.tree import Tree, copy_tree, map_tree
+from maze_core.envs.alike import build_alike
+from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_over, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.faults import failure, place
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import ROLES, allocate, leaves
+from maze_core.envs.recorded_state import check_state, same_rewards
+from maze_core.envs.spaces import allocate
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers.carry import (
@@ -77,7 +79,7 @@ class SerialVectorEnv:
 
     def __init__(self, make: MakeEnv, num_envs: int, first_index: int = 0) -> None:
         self.num_envs, self.first_index = num_envs, first_index
-        self.envs = _build(make, range(first_index, first_index + num_envs))
+        self.envs = build_alike(make, range(first_index, first_index + num_envs))
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
         mask_leaves(self.observation_space, self.action_space)  # refuses masks that would be ignored
@@ -129,7 +131,7 @@ class SerialVectorEnv:
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
                 over = terminated or truncated
-                if over is not False and over is not _FALSE and _is_over(terminated, truncated):
+                if over is not False and over is not _FALSE and is_over(terminated, truncated):
                     write(self._last, len(ended), observation)
                     ended.append(self._end(i, bool(terminated), info))
                     write(out, i, self._first_observation(i))
@@ -378,13 +380,7 @@ class SerialVectorEnv:
             self._info.begin(i)
             observation = self._first_observation(i)
         self._write(out, i, observation)
-        return not ended and self._same_rewards(i, rewards, state)
-
-    def _same_rewards(self, i: int, rewards: list[float], state: dict[str, Any]) -> bool:
-        if "rewards" not in state:  # an older version did not write them
-            return True
-        recorded = state["rewards"][len(state["rewards"]) - len(rewards) :, i]
-        return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
+        return not ended and same_rewards(state, i, rewards)
 
     def _failure(self, i: int, rewards: list[Any], ended: list[_End], exc: BaseException) -> MazeError:
         """Return the error of a step that failed before it was counted: a raised exception, or an unusable value."""
@@ -401,54 +397,3 @@ class SerialVectorEnv:
             if end.index == i:
                 episode, step = end.episode, end.length
         return place(self.first_index + i, episode, step)
-
-
-def _is_over(terminated: Any, truncated: Any) -> bool:
-    return is_set("terminated", terminated) | is_set("truncated", truncated)
-
-
-def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
-    """Return the lengths [num_envs] of the unfinished episodes in a recorded state."""
-    lengths: np.ndarray = np.asarray(state["length"])
-    if len(lengths) != num_envs:
-        raise ConfigError(
-            f"the saved run steps {len(lengths)} environments in parallel, this one {num_envs}",
-            where="algorithm.num_envs",
-            hint=f"Set algorithm.num_envs to {len(lengths)}.",
-        )
-    return lengths
-
-
-def share_of_state(state: dict[str, Any], envs: slice, agent_rows: int = 1) -> dict[str, Any]:
-    """Return the part of a recorded state for some environments, cut to their longest episode.
-
-    `agent_rows`: rows of each environment.
-    """
-    share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory") if name in state}
-    rows = slice(envs.start * agent_rows, envs.stop * agent_rows)
-    if "acting" in state:
-        share["acting"] = state["acting"][rows]
-    longest = int(max(share["length"], default=0))
-    share["actions"] = map_tree(lambda array: array[len(array) - longest :, rows], state["actions"])
-    if "rewards" in state:
-        share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
-    share["observation"] = take_rows(state["observation"], rows)
-    return share
-
-
-def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
-    """Build the environments; when one fails, close those already built."""
-    envs: list[gymnasium.Env[Any, Any]] = []
-    try:
-        for index in indices:
-            envs.append(make(index))
-            for role in ROLES:
-                name = f"{role}_space"
-                first, other = getattr(envs[0], name), getattr(envs[-1], name)
-                leaves(other, role)  # unsupported spaces cannot always be compared
-                if first != other:
-                    raise ConfigError(f"environment {index} has the {name} {other}, environment 0 {first}", where="env")
-    except BaseException:
-        release(*envs)
-        raise
-    return envs

@@ -137,6 +137,8 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.envs.several.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRows",
     "maze_core.envs.several.lanes": "maze_core.envs.several.vector_env",
     "maze_core.envs.several.lanes.LanesVectorEnv": "maze_core.envs.several.vector_env.AgentsVectorEnv",
+    "maze_core.envs.serial.check_state": "maze_core.envs.recorded_state.check_state",
+    "maze_core.envs.serial.share_of_state": "maze_core.envs.recorded_state.share_of_state",
     "maze_core.envs.share_envs": "maze_core.collect.pools.worker_envs",
     "maze_core.envs.shared": "maze_core.envs.processes.shared",
     "maze_core.envs.soundness": "maze_devkit.soundness",
@@ -308,6 +310,10 @@ _MEMBERS: Mapping[tuple[str, str], str] = {
     ("Decision", "lane"): "agent_row",
     ("Pieces", "lanes"): "columns",
     ("ReplayBuffer", "lanes"): "agent_rows",
+    ("Run", "build"): "maze_core.run.building.build",
+    ("Run", "fall_back"): "run.saving.fall_back",
+    ("Run", "initialize"): "maze_core.run.building.initialize",
+    ("Run", "load_checkpoint"): "run.saving.load",
 }
 """Attributes and arguments of a class under their earlier names, and what they are called now."""
 _ARGUMENT = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")

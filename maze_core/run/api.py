@@ -20,6 +20,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.record import ID
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
+from maze_core.run.building import initialize
 from maze_core.run.loop import train as train_loop
 from maze_core.run.report import RunSummary
 from maze_core.run.run import Run
@@ -75,7 +76,7 @@ def start(
     run = Run(config, load=load, preset=preset)
     try:
         with torch_threads(config.threads):
-            run.initialize(init_from)
+            initialize(run, init_from)
         _create_directory(run, run_dir, Path() if Path.cwd() == here else here)
     except BaseException:
         run.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +17,13 @@ from maze_core.envs.wrappers.carry import lasting_layers, recall
 from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import asks_for_patience, assemble, part_config
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.run.parts import Part, Parts, as_mapping, as_path, unknown_argument
+from maze_core.run.parts import Part, Parts, as_count, as_path, as_texts, as_values, unknown_argument
 from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
@@ -123,7 +121,7 @@ class RunContext:
         self._load = parts.load
         self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
         self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
-        values = _values(overrides)
+        values = as_values(overrides)
         files = [config] if isinstance(config, str | Path) else config
         named = [] if experiment is None else [experiment_file(experiment)]
         layers = [*named, *(as_path("config", path) for path in files)]
@@ -135,7 +133,7 @@ class RunContext:
             parent=self._init_from and self._init_from / CONFIG,
         )
         self._asks_for_patience = asks_for_patience(layers, merge(flags, values))
-        self._changes = _texts(ends | values)
+        self._changes = as_texts(ends | values)
         self._run: Run | None = None
         self._trains = True
 
@@ -145,7 +143,7 @@ class RunContext:
 
         A run built from Python objects needs them again: build the context as before and call `resume`.
         """
-        return cls._of(api.reopen(Path(run_dir), _texts(overrides), checkpoint), trains=True)
+        return cls._of(api.reopen(Path(run_dir), as_texts(overrides), checkpoint), trains=True)
 
     @classmethod
     def open(
@@ -157,7 +155,7 @@ class RunContext:
         last if there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
         where. A run built from Python objects needs them again: build the context as before and call `load`.
         """
-        return cls._of(api.open_policy(Path(run_dir), checkpoint, _texts(overrides)), trains=False)
+        return cls._of(api.open_policy(Path(run_dir), checkpoint, as_texts(overrides)), trains=False)
 
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:
@@ -204,7 +202,7 @@ class RunContext:
                 "this context was opened for evaluation and acting; it cannot train",
                 hint=f'To continue training: RunContext.reopen("{run.run_dir}")',
             )
-        n_epochs = _count("n_epochs", n_epochs)
+        n_epochs = as_count("n_epochs", n_epochs)
         if n_epochs and run.steps_done:
             raise ConfigError(
                 f"this run has taken all of its {self.config.steps:,} environment steps",
@@ -399,26 +397,3 @@ class RunContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _plain_value(value: Any) -> Any:
-    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
-
-
-def _count(where: str, value: Any) -> int:
-    """Return a number of epochs; 0 for None."""
-    if value is None:
-        return 0
-    if not isinstance(value, int) or value < 0:
-        raise ConfigError(f"must be a whole number, 0 or more, got {value!r:.80}", where)
-    return int(value)
-
-
-def _values(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
-    return as_mapping("overrides", overrides or {}, 'Write overrides={"algorithm.lr": 0.001}')
-
-
-def _texts(overrides: Mapping[str, Any] | None) -> list[str]:
-    """Return overrides as `path=value` texts; JSON is valid YAML."""
-    values = _values(overrides)
-    return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in values.items()]

@@ -36,7 +36,7 @@ def train(run: Run) -> RunSummary:
     except BaseException as error:
         run.stop_clock()
         if isinstance(error, KeyboardInterrupt | LostError):
-            run.fall_back()
+            run.saving.fall_back()
         told = _in_plain_words(error)
         _report_failure(run, told)
         if told is error:
@@ -59,7 +59,7 @@ def _epochs(run: Run) -> dict[str, float]:
     except EvaluationInterrupted:
         return {}
     except Preempted:
-        run.fall_back()
+        run.saving.fall_back()
         run.stop_reason = f"{run.stop_reason}; the update in progress was given up"
         return {}
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -170,6 +171,30 @@ def as_path(where: str, value: Any) -> Path:
     if not isinstance(value, str | PathLike):
         raise _wrong(where, value, "a path")
     return Path(value)
+
+
+def _plain_value(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
+
+
+def as_count(where: str, value: Any) -> int:
+    """Return a number of epochs; 0 for None."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or value < 0:
+        raise ConfigError(f"must be a whole number, 0 or more, got {value!r:.80}", where)
+    return int(value)
+
+
+def as_values(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return overrides as values by path."""
+    return as_mapping("overrides", overrides or {}, 'Write overrides={"algorithm.lr": 0.001}')
+
+
+def as_texts(overrides: Mapping[str, Any] | None) -> list[str]:
+    """Return overrides as `path=value` texts; JSON is valid YAML."""
+    values = as_values(overrides)
+    return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in values.items()]
 
 
 def unknown_argument(name: str, algorithm: Any) -> ConfigError:

@@ -16,32 +16,21 @@ from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.planner_source import PlannerSource
 from maze_core.collect.agents.planning import Planning, PlanningAgent, PlanningBeside
-from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.wrappers.carry import cycled, fits, training_memory
-from maze_core.learn.algorithm import check_memory_of, check_optimizer, check_run
-from maze_core.learn.learner import Learner, plugins_optimizer
+from maze_core.learn.algorithm import check_run
 from maze_core.learn.learner_check import check_learners
-from maze_core.learn.several_learners import check_installed, further_learners
-from maze_core.learn.side_learner import SideLearners
-from maze_core.models.normalizer import ObservationNormalizer
-from maze_core.models.several.actor_normalizer import ActorNormalizer
+from maze_core.learn.several_learners import check_installed
 from maze_core.models.several.actor_policy import build_policy
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.run.environments import RunEnvironments
 from maze_core.run.episodes.run_evaluation import RunEvaluation
-from maze_core.run.estimation import estimate_statistics
 from maze_core.run.progress import RunProgress
 from maze_core.run.report import EpochReport
-from maze_core.run.saved.append_only import GrowingFile
-from maze_core.run.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
-from maze_core.run.saved.initial_parameters import load_parameters
-from maze_core.run.saved.kept_state import KeptState
-from maze_core.run.saved.manifest import CHECKPOINTS, states
-from maze_core.run.saved.metrics_file import METRICS_FILE
-from maze_core.run.saved.run_dir import REPLAY, find_run
-from maze_core.run.size import size_notes
+from maze_core.run.saved.manifest import states
+from maze_core.run.saved.run_dir import REPLAY
+from maze_core.run.saving import Saving, was_evaluated
 
 if TYPE_CHECKING:
     import gymnasium
@@ -56,15 +45,14 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.learn.algorithm import Algorithm
+    from maze_core.learn.learner import Learner
     from maze_core.learn.several_learners import FurtherLearners
+    from maze_core.learn.side_learner import SideLearners
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.discovery import Loader
     from maze_core.run.report import RunSummary
-
-_SETUP, _PLUGINS = 1, 2
-# Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
 
 
 class Run(RunProgress):
@@ -102,8 +90,6 @@ class Run(RunProgress):
         """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
         self.versions: dict[str, str] = {}
         self.parameter_counts: dict[str, int] = {}
-        self.saved_epoch: int | None = None
-        """Epoch of the checkpoint `last`; None before there is one."""
         self.notes: list[str] = []
         """Notes for the user before the run begins, one or two sentences each."""
         self.summary: RunSummary | None = None
@@ -111,13 +97,16 @@ class Run(RunProgress):
         self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
         self.load = load
         """Finds the classes of plugins."""
-        self._plugin_modules: dict[str, nn.Module] = {}
-        self._others: FurtherLearners | None = None
-        self._closed = self._torn = False
-        self._metrics: GrowingFile | None = None
-        self._kept = KeptState(self._captured)
-        self._saved_counters = self.state.saved()
-        """Those of the newest state that is on disk or kept."""
+        self.plugin_modules: dict[str, nn.Module] = {}
+        """The networks of plugins, by `PLUGIN.NAME`."""
+        self.others: FurtherLearners | None = None
+        """The further learners; None: there is one."""
+        self._closed = False
+        self.saving = Saving(self)
+        """Writes and restores checkpoints."""
+        self.policy: Policy
+        self.learner: Learner
+        self.side_learners: SideLearners
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         check_run(self.algorithm, config)
@@ -129,18 +118,19 @@ class Run(RunProgress):
         """Builds the planner with which the policy acts, in any process; None: the policy acts alone."""
         self._plannings: dict[str, Planning | None] = {}
         self._planning_agents: list[PlanningAgent | PlanningBeside] = []
-        self._environments = RunEnvironments(config, load, vectorised=self.planners is None)
+        self.environments = RunEnvironments(config, load, vectorised=self.planners is None)
         self._say = warn or to_stderr
         self._recalled: list[Memory] = []
         self.to_act = to_act
         if not to_act:
-            _ = self._evaluation
-        self.observation_space = self._environments.kind.observation_space
-        self.action_space = self._environments.kind.action_space
+            _ = self.evaluation
+        self.observation_space = self.environments.kind.observation_space
+        self.action_space = self.environments.kind.action_space
 
     @cached_property
-    def _evaluation(self) -> RunEvaluation:
-        env = self._environments.evaluation
+    def evaluation(self) -> RunEvaluation:
+        """What evaluates the run's policy; the environments of evaluations are built with it."""
+        env = self.environments.evaluation
         evaluation = RunEvaluation(self.config, self.seed, env, self._say)
         if self._recalled:
             env.load_memory(cycled(self._recalled, range(len(env.memory()))))
@@ -149,74 +139,10 @@ class Run(RunProgress):
 
     # Building
 
-    def initialize(self, init_from: Path | None = None) -> None:
-        """Build a new run: policy, algorithm and optimizer.
-
-        The policy takes its parameters and statistics from the run `init_from`, or estimates its statistics. The
-        algorithm is set up after that, since target networks are copies of the policy.
-
-        Raises:
-            ConfigError: the parameters do not fit, or an observation does not fit the declared space.
-        """
-        self._build_checked_policy()
-        self._evaluation.check_first_observations()
-        if init_from is None:
-            self._estimate_statistics()
-        else:
-            load_parameters(self.policy, init_from)
-            self.init_from = find_run(init_from)
-        self._build_algorithm()
-
-    def build(self) -> None:
-        """Build policy, algorithm and optimizer, to load a checkpoint into them."""
-        self._build_checked_policy()
-        self._build_algorithm()
-
-    def _build_checked_policy(self) -> None:
-        """Build the policy; refuse what the algorithm cannot learn before anything is stepped."""
-        self.algorithm.check_action_space(self.action_space)
-        self.algorithm.check_actors(self.observation_space)
-        self.algorithm.check_agents(self._environments.kind.agents)
-        self.build_policy()
-        check_memory_of(self.policy, self.algorithm)
-
-    def _build_algorithm(self) -> None:
-        note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
-        self.notes = [note] if note else []
-        agents = len(self._environments.kind.agents)
-        self.notes += size_notes(self.config, self.policy, self.observation_space, self.action_space, agents)
-        # Algorithms call the policy during setup, and a network may draw random numbers itself.
-        with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
-            self.algorithm.setup_loss(self)
-            self.algorithm.setup(self)
-        self.hooks.check_wrapped(self.config.algorithm.name)
-        if (looking := self.hooks.plans_elsewhere()) is not None:
-            self.notes.append(
-                f"{looking} looks ahead in evaluations only: {self.config.algorithm.name} collects without a planner"
-            )
-        with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
-            built, beside = self.hooks.build_modules(self)
-        self.side_learners = SideLearners(beside)
-        in_loss = {name: module.to(self.device) for name, (module, _) in built.items()}
-        self._plugin_modules = {**in_loss, **{name: each.network.to(self.device) for name, each in beside.items()}}
-        optimizer = self.algorithm.build_optimizer(self.policy)
-        check_optimizer(self.algorithm, optimizer)
-        self.learner = Learner(
-            self.policy,
-            self.modules,
-            optimizer,
-            self.algorithm.max_grad_norm,
-            plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
-        )
-        if self.config.learners > 1:
-            networks = {**self.algorithm.modules(), **in_loss}
-            self._others = further_learners(self, self.learner.parameters, networks, self.load)
-            self.learner.others = self._others
-
     @property
     def modules(self) -> dict[str, nn.Module]:
         """The networks besides the policy, by name: the algorithm's, and those of plugins as `PLUGIN.NAME`."""
-        return {**self.algorithm.modules(), **self._plugin_modules}
+        return {**self.algorithm.modules(), **self.plugin_modules}
 
     def build_policy(self) -> None:
         """Build only the policy, which is enough to evaluate or to act."""
@@ -225,16 +151,11 @@ class Run(RunProgress):
                 policy = build_policy(
                     self.hooks.build_policy, self.observation_space, self.action_space, self.config.model
                 )
-            self.policy: Policy = policy.to(self.device).eval()
+            self.policy = policy.to(self.device).eval()
         except (MemoryError, RuntimeError) as error:
             if is_about_memory(error):
                 raise ConfigError("the networks do not fit into memory", "model", "Use smaller networks.") from error
             raise
-
-    def _estimate_statistics(self) -> None:
-        normalizer = getattr(self.policy, "normalizer", None)
-        if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
-            estimate_statistics(normalizer, self._environments.evaluation, self.seed, self.load)
 
     @property
     def epoch_length(self) -> int:
@@ -246,27 +167,27 @@ class Run(RunProgress):
 
         `collecting`: if possible on workers that can also take several steps on their own; where `has_collectors`.
         """
-        return self._environments.training(num_envs, collecting)
+        return self.environments.training(num_envs, collecting)
 
     @property
     def has_collectors(self) -> bool:
         """True where the runner has workers that may collect from the training environments."""
-        return self._environments.has_collectors
+        return self.environments.has_collectors
 
     def rows_of(self, num_envs: int) -> int:
         """Return the number of rows of so many training environments: one for each agent where several act."""
-        return num_envs * max(1, len(self._environments.kind.agents))
+        return num_envs * max(1, len(self.environments.kind.agents))
 
     def spare_env(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process; it is closed with the run."""
-        return self._environments.spare()
+        return self.environments.spare()
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
         """Return a builder of single environments, the same as in training unless `env` is given.
 
         Environments of evaluations and rollouts truncate endless episodes.
         """
-        return self._environments.builder(purpose, env)
+        return self.environments.builder(purpose, env)
 
     def planning(self, purpose: str) -> Planning | None:
         """Return what looks ahead where the policy acts for a purpose, `training`, `evaluation`, `rollout` or `acting`.
@@ -309,16 +230,16 @@ class Run(RunProgress):
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
-        return self._environments.workers(task, count)
+        return self.environments.workers(task, count)
 
     def learners(self, task: Task, count: int) -> tuple[WorkerPool, str]:
         """Return further learners started by the runner, closed with the run, and this machine's address for them."""
-        return self._environments.learners(task, count, self.device.type == "cuda")
+        return self.environments.learners(task, count, self.device.type == "cuda")
 
     @property
     def pools(self) -> tuple[WorkerPool, ...]:
         """The workers that `workers` and `learners` started, in that order, to see how they are: their `restarts`."""
-        return self._environments.pools
+        return self.environments.pools
 
     # Evaluation
 
@@ -344,14 +265,14 @@ class Run(RunProgress):
         before = self.interrupted
         self.progress.phase = "evaluating"
         try:
-            metrics = self._evaluation.evaluate(
+            metrics = self.evaluation.evaluate(
                 self.policy if policy is None else policy,
                 number,
                 deterministic,
                 lambda: self.terminated or (self.interrupted and not before),
                 self.planning("evaluation") if look_ahead and policy is None else None,
             )
-            self.histograms |= self._evaluation.histograms
+            self.histograms |= self.evaluation.histograms
             return metrics
         finally:
             self.progress.phase = "training"
@@ -363,13 +284,13 @@ class Run(RunProgress):
         """
         if self.to_act:
             return self._recalled
-        trained = [] if self._evaluation.played else self._environments.training_memory()
-        return trained or self._environments.evaluation.memory()
+        trained = [] if self.evaluation.played else self.environments.training_memory()
+        return trained or self.environments.evaluation.memory()
 
     def recall_wrappers(self, saved: dict[str, Any]) -> None:
         """Let the wrappers of the evaluation environments remember what a checkpoint says, to evaluate or to act."""
-        memory, current = saved.get("evaluation_memory", []), self._environments.kind.memory
-        if not _was_evaluated(saved):
+        memory, current = saved.get("evaluation_memory", []), self.environments.kind.memory
+        if not was_evaluated(saved):
             memory = training_memory(saved["algorithm"]) or memory
         if not current:
             return
@@ -393,6 +314,11 @@ class Run(RunProgress):
 
     # Saving
 
+    @property
+    def saved_epoch(self) -> int | None:
+        """Epoch of the checkpoint `last`; None before there is one."""
+        return self.saving.saved_epoch
+
     def save_checkpoint(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
         folder = self.store(name)
@@ -408,93 +334,20 @@ class Run(RunProgress):
 
     def store(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME`."""
-        with self.preemption.held():
-            folder = self._write(name, self._captured())
-            if name == "last":
-                self.saved_epoch, self._saved_counters = self.epoch, self.state.saved()
-                self._kept.clear()
-        return folder
+        return self.saving.store(name)
 
     def keep_state(self) -> None:
         """Keep a copy of the complete state in memory if it is worth its time. Call it between updates."""
-        if self._kept.is_due and self.run_dir is not None:
-            with self.preemption.held():
-                self._kept.take()
-                self._saved_counters = self.state.saved()
-                self.algorithm.prune()
-
-    def fall_back(self) -> None:
-        """Give up the update in progress: write the kept state as `last`, and count only what is saved."""
-        self._torn = True
-        self.state.load({**self._saved_counters, "seconds": self.state.seconds})
-        if self._kept.checkpoint is not None:
-            folder = self._write("last", self._kept.checkpoint)
-            self.saved_epoch = self.epoch
-            self.hooks.on_checkpoint(self, folder)
+        self.saving.keep()
 
     @property
     def replay_dir(self) -> Path:
         """The folder for the rows of a replay buffer, in the run directory."""
-        return self._folder() / REPLAY
+        return self.saving.folder / REPLAY
 
     def checkpoint_states(self) -> list[str]:
         """Return every readable `state.json` of the run's checkpoints: they tell which rows on disk are needed."""
-        return states(self._folder())
-
-    def _write(self, name: str, checkpoint: Checkpoint) -> Path:
-        root = self._folder() / CHECKPOINTS
-        write_checkpoint(root / name, checkpoint, root / "previous" if name == "last" else None)
-        return root / name
-
-    def _folder(self) -> Path:
-        if self.run_dir is None:
-            raise RuntimeError("this run has no run directory")
-        return self.run_dir
-
-    def _captured(self) -> Checkpoint:
-        """Return the complete state, which refers to what training changes."""
-        self._metrics = self._metrics or GrowingFile(self._folder() / METRICS_FILE)
-        extent = self._metrics.extent()
-        extents = {} if extent is None else {METRICS_FILE: extent}
-        return Checkpoint(self.policy.state_dict(), self._everything(), extents)
-
-    def _everything(self) -> dict[str, Any]:
-        beside = self.side_learners.state()
-        return {
-            **({"side_learners": beside} if beside else {}),
-            **self.state.saved(),
-            "seconds": self.seconds,
-            "learner": self.learner.state(),
-            "statistics": self.statistics.state(),
-            "algorithm": self.algorithm.state(),
-            "evaluation_memory": self._environments.evaluation.memory(),
-            "evaluated": self._evaluation.played,
-            "modules": {name: dict(module.state_dict()) for name, module in self.modules.items()},
-            "torch_rng": torch.get_rng_state(),
-            "stop_reason": None if self.interrupted else self.stop_reason,
-        }
-
-    def load_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Restore the complete state from a checkpoint. Call it after `build` and before `start_clock`."""
-        saved = checkpoint.state
-        check_finite(self.policy, checkpoint.model, "policy")
-        self.policy.load_state_dict(checkpoint.model)
-        for name, module in self.modules.items():
-            check_finite(module, saved["modules"][name], name)
-            module.load_state_dict(saved["modules"][name])
-        # An older version saved the number of updates with the learner.
-        self.state.load({"updates": saved["learner"].get("updates", 0), **saved})
-        self.learner.load_state(saved["learner"])
-        self.side_learners.load_state(saved.get("side_learners", {}))
-        self.statistics.load_state(saved["statistics"])
-        self.algorithm.load_state(saved["algorithm"])
-        self._environments.evaluation.load_memory(saved.get("evaluation_memory", []))
-        self._evaluation.played = _was_evaluated(saved)
-        self.torch_rng = saved["torch_rng"]
-        self.stop_pending = saved.get("stop_reason")
-        self.progress.env_steps = self.env_steps
-        self._saved_counters = self.state.saved()
-        self.resumed = True
+        return states(self.saving.folder)
 
     # Closing
 
@@ -506,19 +359,14 @@ class Run(RunProgress):
     def check_whole(self) -> None:
         """Raise RunError if the run cannot train: it is closed, or an update was given up."""
         self.check_open()
-        if self._torn:
+        if self.saving.torn:
             next_step = f"resume it from {self.run_dir}"
             raise RunError(f"this run was interrupted in the middle of an update\nNext: {next_step}")
 
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
-        release(self._others, self.algorithm, *self._planning_agents, self._environments)
-
-
-def _was_evaluated(saved: dict[str, Any]) -> bool:
-    """Return True where an evaluation was played before a checkpoint; an older version did not write it."""
-    return bool(saved.get("evaluated", saved["epoch"] > 0))
+        release(self.others, self.algorithm, *self._planning_agents, self.environments)
 
 
 def _device(name: str) -> torch.device:

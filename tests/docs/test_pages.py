@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,8 +22,10 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 @pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    return _script("generate")
+def generate() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))  # as for a script: it imports its neighbours
+        yield _script("generate")
 
 
 def test_the_pictures_of_the_structure_are_up_to_date() -> None:

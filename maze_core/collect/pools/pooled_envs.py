@@ -15,7 +15,7 @@ from maze_core.collect.pools.episode_log import EpisodeLog
 from maze_core.collect.pools.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 from maze_core.data.rollout import Rollout, joined
 from maze_core.envs.processes.worker import shares_of
-from maze_core.envs.serial import check_state, share_of_state
+from maze_core.envs.recorded_state import check_state, share_of_state
 from maze_core.envs.vector import StepResult
 
 if TYPE_CHECKING:

@@ -103,8 +103,6 @@ class ReplayBuffer:
         leaves = space_specs(self._spaces[0], "observation")
         self.frames: dict[str, FrameStore] = {}
         """The frames of the leaves that are stacks."""
-        self._open_frames: Tree = {}
-        """What the open rows of a checkpoint show, for `begin`: frame numbers [N, frames] by leaf."""
         first = sum(frames_for(self.capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
         check_memory(self.nbytes + first, self.capacity, self._where)
         self._columns = allocate(self.specs, (self.capacity,))
@@ -157,13 +155,7 @@ class ReplayBuffer:
         """
         first, count, ended = self.rows - self.open, self.open, len(result.final_indices)
         numbers, rows = first + self._everyone, self._slots(first, count)
-        for key, column in self._actions.items():
-            column[rows] = actions[key]
-        self._reward[rows], self._terminated[rows], self._truncated[rows] = (
-            result.reward,
-            result.terminated,
-            result.truncated,
-        )
+        self._write_steps(rows, actions, result.reward, result.terminated, result.truncated)
         if ended and result.final_obs is not None:
             ahead = np.full(count, count + ended)
             ahead[result.final_indices] = count + np.arange(ended) - result.final_indices
@@ -193,13 +185,7 @@ class ReplayBuffer:
         self._observe(done.rows[first], take_rows(done.obs, first))
         before = self._latest[done.rows].copy()
         slots = before % self.capacity
-        for key, column in self._actions.items():
-            column[slots] = done.actions[key]
-        self._reward[slots], self._terminated[slots], self._truncated[slots] = (
-            done.rewards,
-            done.terminated,
-            done.truncated,
-        )
+        self._write_steps(slots, done.actions, done.rewards, done.terminated, done.truncated)
         self._observe(done.rows, done.following)
         self._ahead[slots] = self._latest[done.rows] - before
         self.steps += len(slots)
@@ -228,10 +214,7 @@ class ReplayBuffer:
         count = len(episode.rewards)
         rows = self._slots(self.rows, count)
         self._append(episode.obs, count + 1, self.rows - 1 + np.arange(count + 1))
-        for key, column in self._actions.items():
-            column[rows] = episode.actions[key]
-        self._reward[rows] = episode.rewards
-        self._terminated[rows] = self._truncated[rows] = False
+        self._write_steps(rows, episode.actions, episode.rewards, terminated=False, truncated=False)
         last = (self.rows - 2) % self.capacity
         self._terminated[last], self._truncated[last] = episode.terminated, episode.truncated
         self._ahead[rows] = 1
@@ -239,28 +222,24 @@ class ReplayBuffer:
         self.open = 0
         self.selector.recorded(self.rows - 1 - count + np.arange(count))
 
+    def _write_steps(
+        self, rows: Rows, actions: Tree, reward: np.ndarray, terminated: np.ndarray | bool, truncated: np.ndarray | bool
+    ) -> None:
+        for key, column in self._actions.items():
+            column[rows] = actions[key]
+        self._reward[rows], self._terminated[rows], self._truncated[rows] = reward, terminated, truncated
+
     def _append(self, obs: Tree, count: int, before: np.ndarray | None = None) -> None:
         """Write rows without a step; `before`: the numbers of the rows before them, [count], which may be new too."""
         rows = self._slots(self.rows, count)
         for key, column in self._obs.items():
             if key in self.frames:
-                self._append_stacks(key, obs[key], before)
+                self.frames[key].append(self.rows, obs[key], before)
             else:
                 column[rows] = obs[key]
         self._ahead[rows] = 0
         self.selector.cleared(self.rows, count)
         self.rows += count
-
-    def _append_stacks(self, key: str, stacks: np.ndarray, before: np.ndarray | None) -> None:
-        store, column, first = self.frames[key], self._obs[key], self.rows
-        if (saved := self._open_frames.pop(key, None)) is not None:
-            column[(first + np.arange(len(stacks))) % self.capacity] = store.again(stacks, saved)
-            return
-        # Rows that follow each other, as those of an episode, are written one by one.
-        each = 1 if before is not None and before[-1] >= first else len(stacks)
-        for i in range(0, len(stacks), each):
-            shown = None if before is None or before[i] < 0 else column[before[i : i + each] % self.capacity]
-            column[(first + np.arange(i, i + each)) % self.capacity] = store.add(stacks[i : i + each], shown)
 
     def _slots(self, first: int, count: int) -> Rows:
         start = first % self.capacity
@@ -408,8 +387,9 @@ class ReplayBuffer:
     def open_frames(self) -> dict[str, list[list[int]]]:
         """Return the numbers of the frames that the open rows show, by leaf."""
         rows = self._slots(self.settled, self.open)
-        return {key: self._obs[key][rows].tolist() for key in self.frames}
+        return {key: store.shown(rows).tolist() for key, store in self.frames.items()}
 
     def expect_open(self, frames: Mapping[str, list[list[int]]]) -> None:
         """Let `begin` find the open rows of a checkpoint among its frames; `frames`: the result of `open_frames()`."""
-        self._open_frames = {key: np.array(shown, np.int64) for key, shown in frames.items() if key in self.frames}
+        for key, store in self.frames.items():
+            store.expect_open(frames.get(key))

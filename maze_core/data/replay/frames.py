@@ -118,11 +118,37 @@ class FrameStore:
         self._first = 0
         """A frame number below which none is in use."""
         self._frames = np.zeros((self.capacity, *self.frame.shape), self.frame.dtype)
+        self._open: np.ndarray | None = None
+        """What the open rows of a checkpoint show, [n, frames], until they are appended again."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all frames."""
         return self.capacity * self.frame.nbytes
+
+    def append(self, first: int, stacks: np.ndarray, before: np.ndarray | None) -> None:
+        """Store the observations of the rows from number `first` on, and which frames they show.
+
+        `before`: the numbers of the rows before them, [n], which may be new too; None: there are none.
+        """
+        column, rows = self._shown, len(self._shown)
+        if (shown := self._open) is not None:
+            self._open = None
+            column[(first + np.arange(len(stacks))) % rows] = self.again(stacks, shown)
+            return
+        # Rows that follow each other, as those of an episode, are written one by one.
+        each = 1 if before is not None and before[-1] >= first else len(stacks)
+        for i in range(0, len(stacks), each):
+            earlier = None if before is None or before[i] < 0 else column[before[i : i + each] % rows]
+            column[(first + np.arange(i, i + each)) % rows] = self.add(stacks[i : i + each], earlier)
+
+    def shown(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the numbers of the frames that rows of the buffer show, [n, frames]."""
+        return self._shown[rows]
+
+    def expect_open(self, shown: list[list[int]] | None) -> None:
+        """Let the next `append` find the open rows of a checkpoint among its frames; `shown`: theirs; None: unknown."""
+        self._open = None if shown is None else np.array(shown, np.int64)
 
     def add(self, stacks: np.ndarray, before: np.ndarray | None) -> np.ndarray:
         """Store observations; return their frame numbers, [n, frames].

@@ -16,7 +16,7 @@ from maze_core.base.tree import Tree, map_tree, put_rows, take_rows
 from maze_core.envs.processes import worker
 from maze_core.envs.processes.pool import Pool
 from maze_core.envs.processes.worker import STEP, part, shares_of
-from maze_core.envs.serial import check_state, share_of_state
+from maze_core.envs.recorded_state import check_state, share_of_state
 from maze_core.envs.vector import StepResult
 
 if TYPE_CHECKING:

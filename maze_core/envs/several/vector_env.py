@@ -14,7 +14,8 @@ from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_num
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.faults import failure, place
-from maze_core.envs.serial import SerialVectorEnv, check_state
+from maze_core.envs.recorded_state import check_state
+from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agent_rows import AgentRows
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.spaces import allocate, space_specs

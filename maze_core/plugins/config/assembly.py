@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.local_modules import permit
@@ -15,22 +13,22 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.env_door import source_of
-from maze_core.plugins.config.explain import combined, explain
+from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.external_fields import (
     assigned,
     check_said,
     for_evaluation,
     without_missing,
 )
-from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
 from maze_core.plugins.config.presets import Preset, choose, package
-from maze_core.plugins.config.raw import NAMED, PARTS, Raw, assign, merge, parse_assignment
+from maze_core.plugins.config.raw import NAMED, Raw, assign, merge, parse_assignment
 from maze_core.plugins.config.record import missing_since
 from maze_core.plugins.config.renamed_keys import moved
 from maze_core.plugins.config.run import RunConfig
+from maze_core.plugins.config.validation import part_of, resolve, wrappers_of
 from maze_core.plugins.config.wrapper_classes import by_path, check_classes
 from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
 
@@ -219,7 +217,7 @@ def part_config(
     """Return the configuration of one part, such as `env`, with `path=value` texts applied."""
     errors: list[ConfigError] = []
     data = assign({kind: raw}, _said(overrides))
-    config = _part(kind, kind, data[kind], load, errors)
+    config = part_of(kind, kind, data[kind], load, errors)
     errors += [ConfigError(f"only {kind} can be set here", key) for key in data if key != kind]
     if errors or config is None:
         raise combined(errors)
@@ -232,7 +230,7 @@ def policy_part(part: Any, where: str, load: discovery.Loader = discovery.load) 
     `part`: the plugin's name, or a mapping with its name and parameters.
     """
     errors: list[ConfigError] = []
-    config = _part("policy", where, {"name": part} if isinstance(part, str) else part, load, errors)
+    config = part_of("policy", where, {"name": part} if isinstance(part, str) else part, load, errors)
     if config is None:
         raise combined(errors)
     return config
@@ -259,8 +257,8 @@ def env_config(
     permit(layer)
     data = assign(layer, _said(overrides))
     data = _with_source(data, load)
-    config = _part("env", "env", data["env"], load, errors)
-    wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
+    config = part_of("env", "env", data["env"], load, errors)
+    wrapped = [each for each in wrappers_of(data["wrappers"], load, errors) if each is not None]
     errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
     if errors or config is None:
         raise combined(errors)
@@ -272,44 +270,12 @@ def dump(config: RunConfig) -> str:
     return to_yaml(config.model_dump(mode="json"))
 
 
-def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
-    """Validate plain data: each part by the `Config` of the plugin it names, then the whole.
-
-    Raises one ConfigError that lists every problem, one per line.
-    """
-    errors: list[ConfigError] = []
-    data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
-    for part in PARTS:
-        if part in raw:
-            data[part] = _part(part, part, raw[part], load, errors)
-    data["wrappers"] = _wrappers(raw.get("wrappers"), load, errors)
-    data["callbacks"] = _callbacks(raw.get("callbacks"), load, errors)
-    reported = {str(error.where).partition(".")[0] for error in errors}
-    try:
-        config = RunConfig.model_validate(data)
-    except ValidationError as error:
-        # A part that is already reported is None here: pydantic's error about it would only confuse.
-        rest = explain(error, RunConfig, "", data)
-        known = {f"{part}.{field}" for part in PARTS if data.get(part) for field in type(data[part]).model_fields}
-        rest = [_with_path(each, known) for each in rest]
-        errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
-    if errors:
-        raise combined(errors)
-    return config
-
-
 def _with_source(raw: Raw, load: discovery.Loader) -> Raw:
     """Return a configuration whose part `env` names an env source: that which has the environment's id."""
     env = raw.get("env", {})
     if not isinstance(env, dict) or env.get("name") is not None:
         return raw
     return {**raw, "env": {"name": source_of(env.get("id"), load), **{k: v for k, v in env.items() if k != "name"}}}
-
-
-def _with_path(error: ConfigError, known: Container[str]) -> ConfigError:
-    """Return the error about an unknown key with the path of what may be meant, where there is one."""
-    path = meant(str(error.where), known)
-    return ConfigError(f"is {path} in Maze", error.where) if path and "unknown key" in str(error) else error
 
 
 def _stack(*layers: Mapping[str, Any]) -> Raw:
@@ -370,53 +336,3 @@ def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:
     except (ConfigError, PluginError):
         return None
     return source
-
-
-def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
-    """Return the configuration of one plugin, or None after adding its problems to `errors`."""
-    if isinstance(raw, PluginConfig):
-        return raw
-    if not isinstance(raw, dict):
-        errors.append(ConfigError(f"must be a mapping with the {kind}'s name and parameters", where))
-        return None
-    name = raw.get("name")
-    if not isinstance(name, str) or not name:
-        errors.append(ConfigError(f"must be the name of an installed {kind}", f"{where}.name"))
-        return None
-    try:
-        model: type[PluginConfig] = load(kind, name).Config
-    except ConfigError as error:
-        errors.append(ConfigError(error.message, f"{where}.name", error.hint))
-        return None
-    try:
-        return model.model_validate(raw)
-    except ConfigError as error:  # about a plugin that a parameter names
-        errors.append(error)
-    except ValidationError as error:
-        errors += explain(error, model, where, raw)
-    return None
-
-
-def _wrappers(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> list[PluginConfig | None]:
-    if raw is None:
-        return []
-    if not isinstance(raw, list | tuple):
-        errors.append(ConfigError("must be a list of wrappers, the first innermost", "wrappers"))
-        return []
-    return [_part("wrapper", f"wrappers.{i}", each, load, errors) for i, each in enumerate(raw)]
-
-
-def _callbacks(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> dict[str, PluginConfig | None]:
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
-        return {}
-    return {key: _part("callback", f"callbacks.{key}", value, load, errors) for key, value in _named(raw)}
-
-
-def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
-    """Yield callbacks with names filled in from the keys; null leaves one out."""
-    for key, value in raw.items():
-        if value is not None:
-            yield key, {"name": key, **value} if isinstance(value, dict) else value

@@ -21,6 +21,7 @@ from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.record import CONFIG, read_record
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
+from maze_core.run.building import build
 from maze_core.run.run import Run
 from maze_core.run.saved.checkpoint import Checkpoint, check_finite, read_checkpoint
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
@@ -105,9 +106,9 @@ def reopen(
             run.run_dir = run_dir
             _check_spaces(run)
             with torch_threads(config.threads):
-                run.build()
+                build(run)
                 _restore(run, saved)
-            run.saved_epoch = run.epoch if checkpoint == "last" else None
+            run.saving.saved_epoch = run.epoch if checkpoint == "last" else None
             describe_run(run)
             _check_metrics(run_dir, saved)
             if overrides:
@@ -124,7 +125,7 @@ def reopen(
 def _restore(run: Run, saved: Checkpoint) -> None:
     with _fitting(saved, "Resume it with its own configuration, or start a new run from its parameters: --init-from"):
         torch.Generator().set_state(saved.state["torch_rng"])
-        run.load_checkpoint(saved)
+        run.saving.load(saved)
 
 
 @contextmanager

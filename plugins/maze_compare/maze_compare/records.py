@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import is_count, is_number
@@ -119,6 +119,23 @@ class RunRecord:
             found = final.get(metric) if isinstance(final, dict) else None
             return found if is_number(found) else series[-1] if series else None
         return (min if minimize else max)(series) if series else None
+
+    def overview(self) -> dict[str, Any]:
+        """Return what `maze runs --json` prints of the run."""
+        return {
+            "run": str(self.path),
+            "env": self.env,
+            "algorithm": self.algorithm,
+            "seed": self.seed,
+            "state": self.state,
+            "reason": self.reason,
+            "env_steps": self.count("env_steps"),
+            "epochs": self.count("epoch"),
+            "seconds": self.count("seconds"),
+            "best_return": self.value(),
+            "final_return": self.value(take="last"),
+            "started": self.started.isoformat(),
+        }
 
 
 def read_run(path: Path) -> RunRecord:

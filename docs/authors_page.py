@@ -1,0 +1,175 @@
+"""The sections of the reference for plugin authors: hooks by kind, classes, functions, types of parameters."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any
+
+from described import code, line, of_class, returns
+
+from maze_core.data.batch import Batch
+from maze_core.plugins.config.flags import flags
+from maze_core.plugins.discovery import KINDS
+from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
+from maze_core.plugins.hookspecs import HookSpecs
+
+
+def authors() -> dict[str, str]:
+    """Which kind of plugin is called for which hook, and the classes that plugins meet."""
+    from maze_devkit import Case, Trial
+    from maze_sweep.searchers.base import Search, Searcher, Wait
+
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.collect.agents.agent import Agent, Choice
+    from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
+    from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+    from maze_core.collect.agents.planner import Decision, Planner
+    from maze_core.collect.collector import Collector
+    from maze_core.collect.replay.collector import ReplayCollector
+    from maze_core.collect.rollouts.collector import RolloutCollector
+    from maze_core.collect.rollouts.sampler import Sampler
+    from maze_core.collect.stepper import Sink, Stepper
+    from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
+    from maze_core.data.batch import OwnStep
+    from maze_core.data.replay.buffer import ReplayBuffer
+    from maze_core.data.replay.by_sequence import BySequence
+    from maze_core.data.replay.joint import Joint
+    from maze_core.data.replay.selectors import ByPriority, Drawn, DrawnSequences, Selector, Uniform
+    from maze_core.data.rollout import Rollout
+    from maze_core.data.sequences import Sequences
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.several.agents import MultiAgentEnv, Round
+    from maze_core.envs.several.turns import Turn, TurnEnv
+    from maze_core.envs.simulator import Outcome, Simulator, Simulators
+    from maze_core.envs.vector import Episode, StepResult
+    from maze_core.learn.algorithm import Algorithm
+    from maze_core.learn.off_policy.targets import Target
+    from maze_core.learn.parameters import PolicyParameters
+    from maze_core.learn.side_learner import SideLearner
+    from maze_core.models.critics import StateActionCritics
+    from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
+    from maze_core.models.distributions.base import Distribution
+    from maze_core.models.distributions.box import BoxScale
+    from maze_core.models.distributions.chosen import HeadOptions
+    from maze_core.models.heads import (
+        BernoulliHead,
+        BetaHead,
+        CategoricalHead,
+        GaussianHead,
+        MultiCategoricalHead,
+    )
+    from maze_core.models.inputs import FlatInput
+    from maze_core.models.joint_actions import JointActions
+    from maze_core.models.memory import Memory
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.run.episodes.statistics import EpochStatistics
+    from maze_core.run.progress import RunProgress
+    from maze_core.run.run import Run
+
+    sections = {"Which kind is called for which hook": _hook_kinds()}
+    for record in (
+        *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, OwnStep, Sequences, PolicyParameters),
+        *(Memory,),
+        *(SideLearner, Policy, TreeDistribution, Distribution, Family, FamilyHead, HeadOptions),
+        *(Categorical, MultiCategorical, Bernoulli),
+        *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
+        *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
+        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn, DrawnSequences),
+        *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
+        *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
+        *(EnvBuilder, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
+        *(Planner, Decision, Simulator, Outcome, Simulators),
+    ):
+        sections[f"Class `{record.__name__}`"] = of_class(record)
+    sections["Functions"] = _functions()
+    sections["Types of algorithm parameters"] = _parameter_types()
+    return sections
+
+
+def _functions() -> str:
+    """The functions that plugins call besides the members of classes."""
+    from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
+    from maze_core.collect.replay.collector import steps_of_each
+    from maze_core.learn.algorithm import learning_parameters
+    from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
+    from maze_core.learn.off_policy.quantile_loss import quantile_huber
+    from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
+    from maze_core.learn.parameters import policy_parameters
+    from maze_core.learn.schedules import scheduled
+    from maze_core.models.critics import build_critics
+    from maze_core.models.distributions.chosen import make_head
+    from maze_core.models.inputs import critic_spaces, input_spaces
+    from maze_core.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
+
+    rows = []
+    for function in (
+        *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
+        *(check_reparametrised, check_log_probs, check_divergence),
+        *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
+        *(policy_parameters, make_head, distribution_of, value_of, twice_differentiable),
+        *(quantile_huber, sequence, generator, torch_generator, integer_seed),
+    ):
+        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        if not isinstance(node, ast.FunctionDef):
+            raise TypeError(f"{function} is no function")
+        shown = f"{node.name}({ast.unparse(node.args)}){returns(node)}"
+        rows.append(f"| `{function.__module__}` | {code(shown)} | {line(ast.get_docstring(node) or '')} |")
+    return "\n".join(["| module | function | meaning |", "|---|---|---|", *rows])
+
+
+def _parameter_types() -> str:
+    """The types that algorithms share, with range and meaning."""
+    from pydantic import create_model
+
+    from maze_core.plugins.config import params
+
+    body = ast.parse(inspect.getsource(params)).body
+    names = {
+        node.targets[0].id: following
+        for node, following in zip(body, [*body[1:], None], strict=True)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    fields: dict[str, Any] = {name: (getattr(params, name), ...) for name in names if not name.startswith("_")}
+    rows = []
+    for flag in flags(create_model("Parameters", **fields)):
+        value = getattr(names[flag.field], "value", None)
+        meaning = flag.description or (str(value.value) if isinstance(value, ast.Constant) else "")
+        rows.append(f"| {code(flag.field)} | {code(flag.metavar)} | {code(flag.limits)} | {line(meaning)} |")
+    return "\n".join(
+        [
+            "`maze_core.plugins.config.params`: one type, range and meaning for each name that algorithms share.",
+            "The class of an algorithm's parameters sets the default: `lr: params.LearningRate = 1e-3`.",
+            "",
+            *["| type | values | range | meaning |", "|---|---|---|---|"],
+            *rows,
+        ]
+    )
+
+
+def _hook_kinds() -> str:
+    """A row for each hook and a column for each kind."""
+    kinds = [kind for kind in KINDS if kind not in WITHOUT_HOOKS]
+    rows = []
+    for hook in (name for name in vars(HookSpecs) if not name.startswith("_")):
+        cells = [_way(kind, hook) for kind in kinds]
+        rows.append(f"| [`{hook}`](hooks.md#{hook}) | {' | '.join(cells)} |")
+    head = [f"| hook | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+    return "\n".join(
+        [
+            "yes: may implement it; wraps: only with `@hookimpl(wrapper=True)`; empty: refused before the run begins.",
+            f"Plugins of the kinds {', '.join(WITHOUT_HOOKS)} have methods instead of hooks.",
+            "",
+            *head,
+            *rows,
+        ]
+    )
+
+
+def _way(kind: str, hook: str) -> str:
+    if not misplaced(kind, hook, wrapper=False):
+        return "yes"
+    return "wraps" if hook in WRAPPABLE and not misplaced(kind, hook, wrapper=True) else ""

@@ -1,0 +1,110 @@
+"""Builds what a run trains: the policy, the algorithm, the networks of plugins and what optimises them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maze_core.base.process_state import isolated_rng
+from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.envs.time_limits import missing_time_limit
+from maze_core.learn.algorithm import check_memory_of, check_optimizer
+from maze_core.learn.learner import Learner, plugins_optimizer
+from maze_core.learn.several_learners import further_learners
+from maze_core.learn.side_learner import SideLearners
+from maze_core.models.normalizer import ObservationNormalizer
+from maze_core.models.several.actor_normalizer import ActorNormalizer
+from maze_core.run.estimation import estimate_statistics
+from maze_core.run.saved.initial_parameters import load_parameters
+from maze_core.run.saved.run_dir import find_run
+from maze_core.run.size import size_notes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from maze_core.run.run import Run
+
+_SETUP, _PLUGINS = 1, 2
+# Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
+
+
+def initialize(run: Run, init_from: Path | None = None) -> None:
+    """Build a new run: policy, algorithm and optimizer.
+
+    The policy takes its parameters and statistics from the run `init_from`, or estimates its statistics. The
+    algorithm is set up after that, since target networks are copies of the policy.
+
+    Raises:
+        ConfigError: the parameters do not fit, or an observation does not fit the declared space.
+    """
+    _build_checked_policy(run)
+    run.evaluation.check_first_observations()
+    if init_from is None:
+        _estimate_statistics(run)
+    else:
+        load_parameters(run.policy, init_from)
+        run.init_from = find_run(init_from)
+    _build_algorithm(run)
+
+
+def build(run: Run) -> None:
+    """Build policy, algorithm and optimizer, to load a checkpoint into them."""
+    _build_checked_policy(run)
+    _build_algorithm(run)
+
+
+def _build_checked_policy(run: Run) -> None:
+    """Build the policy; refuse what the algorithm cannot learn before anything is stepped."""
+    run.algorithm.check_action_space(run.action_space)
+    run.algorithm.check_actors(run.observation_space)
+    run.algorithm.check_agents(run.environments.kind.agents)
+    run.build_policy()
+    check_memory_of(run.policy, run.algorithm)
+
+
+def _estimate_statistics(run: Run) -> None:
+    normalizer = getattr(run.policy, "normalizer", None)
+    if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
+        estimate_statistics(normalizer, run.environments.evaluation, run.seed, run.load)
+
+
+def _build_algorithm(run: Run) -> None:
+    _note(run)
+    # Algorithms call the policy during setup, and a network may draw random numbers itself.
+    with isolated_rng(integer_seed(run.seed, Purpose.GLOBAL, _SETUP)):
+        run.algorithm.setup_loss(run)
+        run.algorithm.setup(run)
+    run.hooks.check_wrapped(run.config.algorithm.name)
+    if (looking := run.hooks.plans_elsewhere()) is not None:
+        run.notes.append(
+            f"{looking} looks ahead in evaluations only: {run.config.algorithm.name} collects without a planner"
+        )
+    _build_learner(run)
+
+
+def _note(run: Run) -> None:
+    """Begin the run's notes for the user with what its environments and its size call for."""
+    note = missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
+    agents = len(run.environments.kind.agents)
+    sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
+    run.notes = [*([note] if note else []), *sizes]
+
+
+def _build_learner(run: Run) -> None:
+    """Build the networks of plugins, the optimizers and, where the run has several, the further learners."""
+    with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _PLUGINS)):
+        built, beside = run.hooks.build_modules(run)
+    run.side_learners = SideLearners(beside)
+    in_loss = {name: module.to(run.device) for name, (module, _) in built.items()}
+    run.plugin_modules = {**in_loss, **{name: each.network.to(run.device) for name, each in beside.items()}}
+    optimizer = run.algorithm.build_optimizer(run.policy)
+    check_optimizer(run.algorithm, optimizer)
+    run.learner = Learner(
+        run.policy,
+        run.modules,
+        optimizer,
+        run.algorithm.max_grad_norm,
+        plugins_optimizer(built.values(), getattr(run.config.algorithm, "lr", 1e-3)),
+    )
+    if run.config.learners > 1:
+        networks = {**run.algorithm.modules(), **in_loss}
+        run.others = run.learner.others = further_learners(run, run.learner.parameters, networks, run.load)

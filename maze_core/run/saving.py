@@ -1,0 +1,126 @@
+"""The complete state of a run: captured, written to checkpoints, kept in memory, and restored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.run.saved.append_only import GrowingFile
+from maze_core.run.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.run.saved.kept_state import KeptState
+from maze_core.run.saved.manifest import CHECKPOINTS
+from maze_core.run.saved.metrics_file import METRICS_FILE
+
+if TYPE_CHECKING:
+    from maze_core.run.run import Run
+
+
+class Saving:
+    """Saves and restores a run; `Run` says when."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._metrics: GrowingFile | None = None
+        self._kept = KeptState(self._captured)
+        self._counters = run.state.saved()
+        """Those of the newest state that is on disk or kept."""
+        self.saved_epoch: int | None = None
+        """Epoch of the checkpoint `last`; None before there is one."""
+        self.torn = False
+        """True once an update was given up: the run can no longer train."""
+
+    @property
+    def folder(self) -> Path:
+        """The run directory.
+
+        Raises:
+            RuntimeError: the run has none.
+        """
+        if self._run.run_dir is None:
+            raise RuntimeError("this run has no run directory")
+        return self._run.run_dir
+
+    def store(self, name: str) -> Path:
+        """Write the complete state of the run to `checkpoints/NAME`, and return this folder."""
+        with self._run.preemption.held():
+            folder = self._write(name, self._captured())
+            if name == "last":
+                self.saved_epoch, self._counters = self._run.epoch, self._run.state.saved()
+                self._kept.clear()
+        return folder
+
+    def keep(self) -> None:
+        """Keep a copy of the complete state in memory if it is worth its time."""
+        run = self._run
+        if self._kept.is_due and run.run_dir is not None:
+            with run.preemption.held():
+                self._kept.take()
+                self._counters = run.state.saved()
+                run.algorithm.prune()
+
+    def fall_back(self) -> None:
+        """Give up the update in progress: write the kept state as `last`, and count only what is saved."""
+        run, self.torn = self._run, True
+        run.state.load({**self._counters, "seconds": run.state.seconds})
+        if self._kept.checkpoint is not None:
+            folder = self._write("last", self._kept.checkpoint)
+            self.saved_epoch = run.epoch
+            run.hooks.on_checkpoint(run, folder)
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Restore the complete state from a checkpoint, after `Run.build` and before `Run.start_clock`."""
+        run, saved = self._run, checkpoint.state
+        check_finite(run.policy, checkpoint.model, "policy")
+        run.policy.load_state_dict(checkpoint.model)
+        for name, module in run.modules.items():
+            check_finite(module, saved["modules"][name], name)
+            module.load_state_dict(saved["modules"][name])
+        # An older version saved the number of updates with the learner.
+        run.state.load({"updates": saved["learner"].get("updates", 0), **saved})
+        run.learner.load_state(saved["learner"])
+        run.side_learners.load_state(saved.get("side_learners", {}))
+        run.statistics.load_state(saved["statistics"])
+        run.algorithm.load_state(saved["algorithm"])
+        run.environments.evaluation.load_memory(saved.get("evaluation_memory", []))
+        run.evaluation.played = was_evaluated(saved)
+        run.torch_rng = saved["torch_rng"]
+        run.stop_pending = saved.get("stop_reason")
+        run.progress.env_steps = run.env_steps
+        self._counters = run.state.saved()
+        run.resumed = True
+
+    def _write(self, name: str, checkpoint: Checkpoint) -> Path:
+        root = self.folder / CHECKPOINTS
+        write_checkpoint(root / name, checkpoint, root / "previous" if name == "last" else None)
+        return root / name
+
+    def _captured(self) -> Checkpoint:
+        """Return the complete state, which refers to what training changes."""
+        self._metrics = self._metrics or GrowingFile(self.folder / METRICS_FILE)
+        extent = self._metrics.extent()
+        extents = {} if extent is None else {METRICS_FILE: extent}
+        return Checkpoint(self._run.policy.state_dict(), self._everything(), extents)
+
+    def _everything(self) -> dict[str, Any]:
+        run = self._run
+        beside = run.side_learners.state()
+        return {
+            **({"side_learners": beside} if beside else {}),
+            **run.state.saved(),
+            "seconds": run.seconds,
+            "learner": run.learner.state(),
+            "statistics": run.statistics.state(),
+            "algorithm": run.algorithm.state(),
+            "evaluation_memory": run.environments.evaluation.memory(),
+            "evaluated": run.evaluation.played,
+            "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
+            "torch_rng": torch.get_rng_state(),
+            "stop_reason": None if run.interrupted else run.stop_reason,
+        }
+
+
+def was_evaluated(saved: dict[str, Any]) -> bool:
+    """Return True where an evaluation was played before a checkpoint; an older version did not write it."""
+    return bool(saved.get("evaluated", saved["epoch"] > 0))
