@@ -274,5 +274,7 @@ def boost(path: str) -> float:
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Show `|` in the code of tables, where Markdown needs a backslash before it."""
-    return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), html, flags=re.DOTALL)
+    """Show `|` in the code of tables, where Markdown needs a backslash before it, and keep a number with its `±`."""
+    return re.sub(
+        r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|").replace(" ± ", "&nbsp;±&nbsp;"), html, flags=re.DOTALL
+    )
