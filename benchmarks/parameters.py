@@ -217,7 +217,7 @@ def cells_of(rows: dict[str, Any]) -> results.Cells:
         for variant in row["runs"]:
             found, (name, _, value) = scores(row, variant), variant.partition("=")
             middle = statistics.fmean(found)
-            change = "" if variant == "preset" else f"{middle - base:+,.0f}"
+            change = "" if variant == "preset" else f"{round(middle - base):+,}"
             shown = ["preset", ""] if variant == "preset" else [f"`{name}`", value]
             cells.append(
                 [
