@@ -81,6 +81,8 @@ def draw(env: str, by_row: dict[str, list[Points]]) -> None:
     for colour, (name, runs) in zip(COLOURS * len(by_row), by_row.items(), strict=False):
         line(axes, runs, f"{name}, {len(runs)} seed{'s' if len(runs) > 1 else ''}", colour)
     axes.set(title=env, xlabel="environment steps", ylabel="mean return")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,g}")
     axes.grid(alpha=0.25)
     axes.legend(fontsize="small", frameon=False)
     PICTURES.mkdir(parents=True, exist_ok=True)

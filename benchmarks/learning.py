@@ -29,7 +29,7 @@ import published
 import results
 from command import MAZE, one_thread
 from matches import against
-from statistics_of_runs import with_interval
+from statistics_of_runs import middle_half, number, with_interval
 
 from maze_core.plugins import discovery
 from maze_core.plugins.config.presets import named_presets, package, preset_of, presets_of_package
@@ -218,23 +218,32 @@ ROWS = (
 INTRODUCTION = """
 # Learning
 
-Each score is the deterministic evaluation of the parameters a run ended with: no best checkpoint, no maximum over the
-training; where environments have goals, it is the share of successful episodes in per cent. In games of two it is the
-share of 200 games against a random opponent that are won (connect_four) or not lost (tictactoe), in per cent. The gate
-is on the mean over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per
-second are those of a whole run, evaluations and logs counted, with the given number of runs side by side. Some long
-runs shared the machine with other work, or were paused: to compare speed, see [Speed](speed.md). A second table has
-scores that others have published, and pictures show the evaluations during training.
+What each algorithm reaches with the preset that ships, over several seeds: curves, [scores](#scores), and
+[beside published scores](#beside-published-scores) of others. Made by `python benchmarks/learning.py`; the figures of
+every run are in `learning.json`, its evaluations in `learning_curves.json`.
 
-Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`, its
-evaluations in `learning_curves.json`.
-"""
-PUBLISHED_HEADERS = ["row", "steps", "maze", "published", "steps", "of", "by", "protocol"]
-CURVES = """
+## Curves
+
 The median over the seeds of the deterministic evaluations during training, and the band from the least to the best
 seed. Rows that were measured before curves were kept have none.
-""".strip()
-HEADERS = ["row", "steps", "mean return (95 % CI)", "gate", "scores by seed", "seconds", "env steps/s", "side by side"]
+"""
+SCORES = """
+## Scores
+
+A score is the deterministic evaluation of the parameters a run ended with: no best checkpoint, no maximum over the
+training. Where environments have goals, it is the share of successful episodes in per cent; in games of two the share
+of 200 games against a random opponent that are won (connect_four) or not lost (tictactoe). The mean has its 95 %
+confidence interval (Student's t), the mean of the middle half (IQM) that of the bootstrap, as in
+[Agarwal et al. 2021](https://arxiv.org/abs/2108.13264); with so few seeds both say little. The gate is on the mean.
+"""
+DETAILS = """
+Seconds and environment steps per second are those of a whole run, evaluations and logs counted, with the given number
+of runs side by side. Some long runs shared the machine with other work, or were paused: to compare speed, see
+[Speed](speed.md).
+"""
+HEADERS = ["row", "steps", "mean return (95 % CI)", "IQM (95 % CI)", "gate"]
+SEED_HEADERS = ["row", "scores by seed", "seconds", "env steps/s", "side by side"]
+PUBLISHED_HEADERS = ["row", "steps", "maze", "published", "steps", "of", "by", "protocol"]
 
 
 def main() -> int:
@@ -331,7 +340,7 @@ def verdict(name: str, result: dict[str, Any]) -> str:
     if result["gate"] is None:
         return "none"
     of = result.get("of")
-    gate = f"≥ {result['gate']:g}" + (f" times {of}" if of else "")
+    gate = f"≥ {result['gate']:,g}" + (f" times {of}" if of else "")
     measured = {name: result, **({of: results.load(PAGE).get(of, {"runs": []})} if of else {})}
     for each, found in measured.items():
         wanted, done = next((row.seeds for row in ROWS if row.name == each), 1), len(found["runs"])
@@ -341,50 +350,52 @@ def verdict(name: str, result: dict[str, Any]) -> str:
 
 
 def write_page(rows: dict[str, Any]) -> None:
-    """Write the page of all rows measured so far."""
-    results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows, sections(rows))
-
-
-def sections(rows: dict[str, Any]) -> str:
-    """Published scores of others, and the learning curves."""
-    cells = [beside(name, rows[name], other) for name, other in published.SCORES.items() if name in rows]
+    """Write the page of all rows measured so far: curves, scores, and folded away what belongs to single seeds."""
+    ordered = in_order(rows)
     pictures = curves.pictures(rows, {row.name: row.env for row in ROWS})
-    parts = ["## Beside published scores", results.table(PUBLISHED_HEADERS, cells)]
-    if pictures:
-        parts += ["## Curves", CURVES, *pictures]
-    return "\n\n".join(parts)
+    by_seed = results.table(SEED_HEADERS, [seeds_of(name, rows[name]) for name in ordered])
+    others = [beside(name, rows[name], other) for name, other in published.SCORES.items() if name in rows]
+    where = [f"- {name}: {results.where(rows[name])}" for name in ordered]
+    parts = [
+        *(INTRODUCTION, *pictures, SCORES, results.table(HEADERS, cells_of(rows))),
+        results.folded("Scores by seed, seconds, speed", f"{DETAILS.strip()}\n\n{by_seed}"),
+        *("## Beside published scores", results.table(PUBLISHED_HEADERS, others)),
+        results.folded("Where and when each row was measured", "\n".join(where)),
+    ]
+    results.write(PAGE, parts)
 
 
 def beside(name: str, result: dict[str, Any], other: published.Score) -> list[str]:
     """The table line of a row with somebody else's score."""
     ours = [name, f"{result['steps']:,}", with_interval(scores(result))]
-    theirs = [f"{other.mean:.1f}", f"{other.steps:,}", f"{other.algorithm}, {other.env}", other.by, other.protocol]
+    theirs = [number(other.mean), f"{other.steps:,}", f"{other.algorithm}, {other.env}", other.by, other.protocol]
     return ours + theirs
 
 
-def cells_of(rows: dict[str, Any]) -> results.Cells:
-    """The table of all rows measured so far, in the order of ROWS."""
+def in_order(rows: dict[str, Any]) -> list[str]:
+    """The rows measured so far in the order of ROWS."""
     known = [row.name for row in ROWS]
-    ordered = sorted(rows, key=lambda name: known.index(name) if name in known else len(known))
-    return [line_of(name, rows[name]) for name in ordered]
+    return sorted(rows, key=lambda name: known.index(name) if name in known else len(known))
+
+
+def cells_of(rows: dict[str, Any]) -> results.Cells:
+    """The table of all rows measured so far."""
+    return [line_of(name, rows[name]) for name in in_order(rows)]
 
 
 def line_of(name: str, result: dict[str, Any]) -> list[str]:
     """The table line of one row."""
     found = scores(result)
+    return [name, f"{result['steps']:,}", with_interval(found), middle_half(found), verdict(name, result)]
+
+
+def seeds_of(name: str, result: dict[str, Any]) -> list[str]:
+    """The line of one row in the table of its seeds."""
     done = [run for run in result["runs"] if run["score"] is not None]
     seconds = statistics.fmean(run["seconds"] for run in done) if done else math.nan
     rate = statistics.fmean(run["env_steps"] / run["seconds"] for run in done) if done else math.nan
-    return [
-        name,
-        f"{result['steps']:,}",
-        with_interval(found),
-        verdict(name, result),
-        ", ".join("failed" if run["score"] is None else f"{run['score']:.1f}" for run in result["runs"]),
-        f"{seconds:.0f}",
-        f"{rate:,.0f}",
-        str(result["side_by_side"]),
-    ]
+    single = ", ".join("failed" if run["score"] is None else number(run["score"]) for run in result["runs"])
+    return [name, single, f"{seconds:,.0f}", f"{rate:,.0f}", str(result["side_by_side"])]
 
 
 if __name__ == "__main__":

@@ -75,11 +75,24 @@ def write_page(
     """Write the Markdown page: introduction, table, further sections, and where each row was measured."""
     lines = [introduction.strip(), "", table(headers, cells)]
     lines += ["", sections] if sections else []
-    lines += ["", "## Where and when", ""]
-    for row, result in rows.items():
-        facts = ", ".join(f"{name} {value}" for name, value in result["where"].items())
-        lines.append(f"- {row}: {result['when']}; {facts}")
+    lines += ["", "## Where and when", "", *(f"- {row}: {where(result)}" for row, result in rows.items())]
     (FOLDER / f"{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def write(name: str, parts: list[str]) -> None:
+    """Write a Markdown page of these parts."""
+    (FOLDER / f"{name}.md").write_text("\n\n".join(part.strip() for part in parts) + "\n")
+
+
+def where(result: dict[str, Any]) -> str:
+    """When and on what a row was measured."""
+    facts = ", ".join(f"{name} {value}" for name, value in result["where"].items())
+    return f"{result['when']}; {facts}"
+
+
+def folded(title: str, text: str) -> str:
+    """A part of a page that is shown when its title is clicked."""
+    return f'<details markdown="1">\n<summary>{title}</summary>\n\n{text}\n\n</details>'
 
 
 def table(headers: list[str], cells: Cells) -> str:

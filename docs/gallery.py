@@ -1,11 +1,15 @@
 """Make the pictures of docs/gallery.md anew: `make gallery`. It needs Chromium, for the pictures of pages.
 
-Runs are short and have fixed seeds, so the pictures differ from time to time only in speeds and dates.
+Runs are short and have fixed seeds, so the pictures differ from time to time only in speeds and dates. What else they
+depend on, their commands, presets and columns, is written beside them (made.json): a test fails when that has changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -23,6 +27,7 @@ OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"),
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
+PRESETS = (("ppo", "CartPole-v1"), ("a2c", "CartPole-v1"), ("ppo", "LunarLander-v3"))
 TRAIN = "maze train {} --env CartPole-v1 --seed {} --steps {} --epoch-length {} --run-dir runs/{}-{}"
 SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -57,11 +62,27 @@ def main() -> None:
         made.mkdir()
         console(folder, made)
         curves(folder, made)
+        sweep(folder, made)
         pages(folder, made)
-        PICTURES.mkdir(exist_ok=True)
+        film(folder, made)
+        (made / "made.json").write_text(json.dumps(shown(), indent=1) + "\n", encoding="utf-8")
         for file in sorted(made.iterdir()):
             shutil.copy(file, PICTURES)
             sys.stdout.write(f"{file.name}: {file.stat().st_size / 1000:.0f} kB\n")
+
+
+def shown() -> dict[str, str]:
+    """Return what the pictures depend on, as digests: the commands, and presets and columns of each algorithm."""
+    from maze_core.plugins import discovery
+    from maze_core.plugins.config.presets import named_presets, package, presets_of_package
+
+    commands = "".join(inspect.getsource(each) for each in (console, curves, sweep, pages, film)) + TRAIN
+    found = {"commands": commands}
+    for name, env in PRESETS:
+        plugin = discovery.load("algorithm", name)
+        preset = named_presets(name, presets_of_package(package(plugin), name))[env]
+        found[f"{name} on {env}"] = json.dumps([preset.content, dict(plugin.columns)], sort_keys=True)
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:12] for name, text in found.items()}
 
 
 def console(folder: Path, made: Path) -> None:
@@ -78,8 +99,38 @@ def curves(folder: Path, made: Path) -> None:
     for seed in (1, 2, 3):
         run(folder, TRAIN.format("a2c", seed, 50_000, 32, "a2c", seed))
     screen(folder, made / "list.svg", "maze runs list runs", columns=100)
-    screen(folder, made / "compare.svg", "maze runs compare runs/ppo-1 runs/a2c-1", columns=100)
+    screen(folder, made / "compare.svg", "maze runs compare runs", columns=110)
     run(folder, "maze runs plot runs --out pictures/curves.png --title CartPole-v1")
+
+
+def sweep(folder: Path, made: Path) -> None:
+    """What a sweep over a learning rate ends with."""
+    command = (
+        "maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3,1e-2 --seeds 2 --steps 20000 --dir lr --jobs 1"
+    )
+    screen(folder, made / "sweep.svg", command, columns=132)
+
+
+def film(folder: Path, made: Path) -> None:
+    """What a policy has learned on LunarLander-v3, with the preset that ships: one episode."""
+    run(folder, "maze train ppo --env LunarLander-v3 --seed 2 --run-dir runs/lander --quiet")
+    run(folder, "maze eval runs/lander --episodes 1 --seed 5 --video films")
+    gif(folder / "films" / "episode-0.mp4", made / "lander.gif")
+
+
+def gif(video: Path, file: Path) -> None:
+    """Every fifth picture of a film, small and with few colours, at one and a half times its pace."""
+    import imageio.v2 as imageio
+    from PIL import Image
+
+    reader = imageio.get_reader(video)
+    seen = list(reader.iter_data())
+    frames = [Image.fromarray(frame).resize((360, 240)) for frame in [*seen[::5], *seen[-1:] * 8]]
+    plain = {"method": Image.Quantize.MEDIANCUT, "dither": Image.Dither.NONE}
+    colours = frames[len(frames) // 2].quantize(24, **plain)
+    first, *others = (frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in frames)
+    pause = round(1000 * 5 / reader.get_meta_data()["fps"] / 1.5)
+    first.save(file, save_all=True, append_images=others, duration=pause, loop=0, optimize=True)
 
 
 def pages(folder: Path, made: Path) -> None:
@@ -92,10 +143,12 @@ def pages(folder: Path, made: Path) -> None:
 def run(folder: Path, command: str, columns: int = 120) -> str:
     """Run a command as on a terminal of this width; return what it printed, with its colours."""
     terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(columns), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command.split(), cwd=folder, env={**os.environ, **terminal}, capture_output=True, text=True)  # noqa: S603
-    if "Traceback" in done.stderr:
-        sys.exit(f"{command}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(command.split(), cwd=folder, env={**os.environ, **terminal}, **together)  # type: ignore[call-overload]  # noqa: S603
+    if "Traceback" in done.stdout:
+        sys.exit(f"{command}\n{done.stdout}")
+    shown: str = done.stdout.replace(f"{folder}/", "")
+    return shown
 
 
 def screen(folder: Path, file: Path, command: str, *, columns: int) -> None:

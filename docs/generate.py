@@ -21,6 +21,7 @@ from typing import Any
 
 from authors_page import authors
 from described import code, line, of_class
+from gymnasium import spaces
 
 from maze_core.collect.pairs import FEATURES, pairs
 from maze_core.data.batch import Batch, Loss
@@ -249,26 +250,86 @@ def combinations() -> Sections:
     }
 
 
+_KINDS = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box, spaces.Dict)
+_DECLARED = {
+    "memory": "supports_memory",
+    "actors in turns": "supports_actors",
+    "several agents": "supports_agents",
+    "several learners": "supports_learners",
+}
+_ON_WORKERS = {"RolloutCollector", "ReplayCollector", "workers", "env_runners"}
+"""What an algorithm names whose steps workers can take: the collectors of the core, or workers of its own."""
+
+
 def abilities() -> Sections:
     """What the bundled algorithms declare."""
-    from gymnasium import spaces
-
-    kinds = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box, spaces.Dict)
-    declared = {"memory": "supports_memory", "actors in turns": "supports_actors", "several agents": "supports_agents"}
-    declared["several learners"] = "supports_learners"
-    titles = [*(kind.__name__ for kind in kinds), *declared]
+    titles = [*(kind.__name__ for kind in _KINDS), *_DECLARED, "workers"]
     rows = [f"| algorithm | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
-    for entry in entries():
-        if entry.kind == "algorithm":
-            plugin = entry.load()
-            cells = [kind in plugin.action_spaces for kind in kinds]
-            cells += [bool(getattr(plugin, name)) for name in declared.values()]
-            rows.append(f"| `{entry.name}` | {' | '.join('✓' if each else '' for each in cells)} |")
+    for name, plugin in _algorithms():
+        cells = [kind in plugin.action_spaces for kind in _KINDS]
+        cells += [bool(getattr(plugin, each)) for each in _DECLARED.values()]
+        rows.append(f"| `{name}` | {' | '.join('✓' if each else '' for each in [*cells, _on_workers(plugin)])} |")
     return {"Abilities": "\n".join(rows)}
+
+
+def overview(folder: str) -> str:
+    """The table of the README and of the home page, with links to pages in a folder: without RLlib's algorithms."""
+    titles = "choices | numbers | both | memory | several agents | workers"
+    rows = [f"| algorithm | {titles} |", "|---|:-:|:-:|:-:|:-:|:-:|:-:|"]
+    for name, plugin in _algorithms():
+        if page := _page_of(name):
+            actions = [spaces.Discrete in plugin.action_spaces, spaces.Box in plugin.action_spaces]
+            more = [plugin.supports_memory, plugin.supports_agents, _on_workers(plugin)]
+            cells = [*actions, all([*actions, spaces.Dict in plugin.action_spaces]), *more]
+            shown = " | ".join("✓" if each else "" for each in cells)
+            rows.append(f"| [`{name}`]({folder}algorithms/{page}.md) | {shown} |")
+    return "\n".join(rows)
+
+
+def _algorithms() -> Iterator[tuple[str, Any]]:
+    """Yield the bundled algorithms that can be imported, with their classes."""
+    for entry in entries():
+        if entry.kind == "algorithm" and (plugin := entry.load()) is not None:
+            yield entry.name, plugin
+
+
+def _page_of(name: str) -> str:
+    """The page of an algorithm: its own, else the one that names it most often; empty for RLlib's, which share one."""
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/algorithms").glob("*.md"))}
+    most = max(pages, key=lambda stem: len(re.findall(rf"(?i)\b{name}\b", pages[stem])))
+    return name if name in pages else most.replace("rllib", "")
+
+
+def _on_workers(plugin: Any) -> bool:
+    """True where the code of an algorithm, or what it imports from plugins but recordings, has workers take steps."""
+    modules = [each.__module__ for each in plugin.__mro__ if each.__module__.startswith("maze_")]
+    for module in modules:  # grows
+        names = _names(module) if module in sys.modules else set()
+        if module != "maze_core.learn.algorithm" and names & _ON_WORKERS:
+            return True
+        modules += sorted({each for each in names if re.match(r"maze_(?!core|recordings)", each)} - {*modules})
+    return False
+
+
+def _names(module: str) -> set[str]:
+    """The attributes and names that a module uses, and the modules that it imports from."""
+    nodes = list(ast.walk(ast.parse(inspect.getsource(sys.modules[module]))))
+    used = [getattr(node, key, None) for node in nodes for key in ("attr", "id", "module")]
+    return {each for each in used if isinstance(each, str)}
 
 
 def _cell(text: str) -> str:
     return "no" if text.startswith("refused") else "✓" if text == "trains" else "✓*"
+
+
+TABLES = {"README.md": "docs/", "docs/index.md": ""}
+"""The pages that have the table of algorithms between two comments, with where the links lead from there."""
+_TABLE = re.compile(r"(?<=<!-- algorithms: begin -->\n).*?(?=<!-- algorithms: end -->)", re.DOTALL)
+
+
+def with_table(page: str) -> str:
+    """A page with the table of algorithms as the code has it."""
+    return _TABLE.sub(lambda _: overview(TABLES[page]) + "\n", (ROOT / page).read_text(encoding="utf-8"))
 
 
 PAGES: dict[str, tuple[str, str, Any]] = {
@@ -307,7 +368,8 @@ PAGES: dict[str, tuple[str, str, Any]] = {
     "abilities.md": (
         "What each algorithm can do",
         "Which actions each algorithm takes, and what it can be combined with. Masks work wherever actions are\n"
-        "choices. [Which algorithm?](../which_algorithm.md) helps to choose.",
+        "choices; with *workers*, those of `local` and `ray` can take the steps. [Which\n"
+        "algorithm?](../which_algorithm.md) helps to choose.",
         abilities,
     ),
     "conformance.md": (
@@ -333,6 +395,8 @@ def main() -> None:
     REFERENCE.mkdir(exist_ok=True)
     for name in PAGES:
         (REFERENCE / name).write_text(render(name), encoding="utf-8")
+    for page in TABLES:
+        (ROOT / page).write_text(with_table(page), encoding="utf-8")
     if absent := missing():
         sys.exit(f"left out, not installed: {', '.join(entry.target for entry in absent)}. Run make setup.")
 

@@ -1,9 +1,9 @@
-"""Draw the pictures of the architecture page from the code: the nine rooms, and the road of a row.
+"""Draw the pictures of the architecture page from the code: the nine rooms, the road of a row, and the hooks of a run.
 
-    python docs/structure.py        write docs/pictures/rooms.svg and docs/pictures/road.svg
+    python docs/structure.py        write docs/pictures/rooms.svg, road.svg and timeline.svg
 
 Rooms and arrows come from the imports of the core. The stations of the road are classes: one that moves or
-disappears is an error here.
+disappears is an error here. So is a hook without a time, and a time without a hook; the files are those that call it.
 """
 
 from __future__ import annotations
@@ -65,6 +65,30 @@ ARROWS = (
     ("ReplayBuffer", "Batch"),
     ("Batch", "Learner"),
 )
+TIMELINE = {
+    "before the first step": {
+        "make_vector_env": "a natively vectorised environment",
+        "make_env": "one environment; wrappers wrap it",
+        "make_agents_env": "or one with several agents",
+        "build_policy": "policy and critic",
+        "build_planner": "what looks ahead",
+        "wrap_agent": "who acts",
+        "build_modules": "networks beside the policy",
+        "on_run_start": "all is built, nothing stepped",
+    },
+    "each update": {
+        "change_rollout": "on-policy: rewards, values added",
+        "change_transitions": "off-policy: each sampled batch",
+        "compute_loss": "the objective of each batch",
+    },
+    "each epoch": {
+        "on_evaluation": "evaluations within the epoch",
+        "on_epoch_end": "all metrics; may stop the run",
+        "on_checkpoint": "the best, the last: complete on disk",
+    },
+    "the end": {"on_run_end": "also after a failure"},
+}
+"""When each hook is called."""
 _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:14px;fill:#1f2430}.small{font-size:12px;fill:#5a6272}"
     "rect{fill:#eef2f8;stroke:#9aa7bd}path{fill:none;stroke:#5b7db1;stroke-width:1.6}.name{font-weight:600}"
@@ -72,14 +96,14 @@ _STYLE = (
 
 
 def main() -> None:
-    """Write both pictures."""
+    """Write all pictures."""
     for name, picture in pictures().items():
         (PICTURES / name).write_text(picture, encoding="utf-8")
 
 
 def pictures() -> dict[str, str]:
     """Return the pictures by file name."""
-    return {"rooms.svg": rooms(), "road.svg": road()}
+    return {"rooms.svg": rooms(), "road.svg": road(), "timeline.svg": timeline()}
 
 
 def imports() -> Counter[tuple[str, str]]:
@@ -147,6 +171,42 @@ def road() -> str:
             path = f"M{here},{y + height} C{here},{middle} {there},{middle} {there},{v - 6}"
         parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
     return _picture(772, 16 + 6 * down, parts, "From the step of the environments to the gradient step.")
+
+
+def timeline() -> str:
+    """Return the hooks from above in the order of their calls, with the file that calls each."""
+    called = callers()
+    planned = [name for hooks in TIMELINE.values() for name in hooks]
+    if sorted(planned) != sorted(called):
+        raise ValueError(f"hooks that differ from the timeline: {sorted(set(planned) ^ set(called))}")
+    y, parts, tops = 16, [], {}
+    for phase, hooks in TIMELINE.items():
+        height = 34 + 26 * len(hooks)
+        tops[phase] = (y, y + height)
+        parts.append(f'<rect x="76" y="{y}" width="680" height="{height}" rx="6"/>')
+        parts.append(f'<text class="small" x="88" y="{y + 20}">{phase}</text>')
+        for number, (name, says) in enumerate(hooks.items()):
+            line = y + 44 + 26 * number
+            parts.append(f'<text class="name" x="100" y="{line}">{name}</text>')
+            parts.append(f'<text class="small" x="276" y="{line}">{escape(says)}</text>')
+            parts.append(f'<text class="small" x="744" y="{line}" text-anchor="end">{called[name]}</text>')
+        y += height + 16
+    (update, _), (_, end) = tops["each update"], tops["each epoch"]
+    for x, top, bottom in ((52, *tops["each update"]), (24, update, end)):
+        path = f"M72,{bottom - 12} L{x},{bottom - 12} L{x},{top + 12} L68,{top + 12}"
+        parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
+    return _picture(772, y, parts, "The hooks of a run in the order of their calls.")
+
+
+def callers() -> dict[str, str]:
+    """Return the file of the core that calls each hook, of several the first by name; nothing where nobody calls."""
+    specs = ast.parse((CORE / "plugins" / "hookspecs.py").read_text(encoding="utf-8"))
+    found = {node.name: "" for node in ast.walk(specs) if isinstance(node, ast.FunctionDef)}
+    for path in sorted(CORE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in found and ast.unparse(node.value).endswith("hooks"):
+                found[node.attr] = found[node.attr] or path.relative_to(CORE).as_posix()
+    return {name: file for name, file in found.items() if file}
 
 
 def _picture(width: int, height: int, parts: list[str], title: str) -> str:

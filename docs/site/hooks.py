@@ -18,6 +18,26 @@ DOCS = ROOT / "docs"
 OVERVIEW = "overview.md"
 """The README as a page of the site."""
 API = "reference/api"
+FIRST = "RunContext"
+"""The name that the reference of the API begins with."""
+BOOSTS = {
+    "faq.md": 4.0,
+    "install.md": 4.0,
+    "which_": 4.0,
+    "does_not_learn.md": 4.0,
+    "guide/authors.md": 0.5,
+    "guide/": 2.0,
+    "environments/": 1.0,
+    "algorithms/": 1.0,
+    "tutorials/": 0.5,
+    "plugins/": 0.3,
+    "examples/": 0.3,
+    "benchmarks/": 0.2,
+    "reference/api/RunContext": 0.5,
+    "reference/api": 0.02,
+    "reference/": 0.1,
+}
+"""How much a hit of the search counts, by the beginning of its page's path: answers before guides before references."""
 _ITEM = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<page>[^)#]+\.md)\)")
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?=[)#])")
 _FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -148,16 +168,26 @@ def api_pages() -> dict[str, str]:
 
 
 def _group(module: str) -> str:
-    """The page that a module is on: that of its package; the modules right in `maze_core` share one."""
+    """The page that a module is on: that of its package; the modules right in `maze_core` share one.
+
+    What programs begin with has its own, which is the first.
+    """
+    if module == exported()[FIRST]:
+        return FIRST
     top, *rest = module.split(".")
     return ".".join((top, rest[0])) if top == "maze_core" and len(rest) > 1 else top
 
 
 def api_index() -> str:
     """What the page of the API lists on the site: every name of `maze_core`, and the packages."""
-    names = [f"- [`{name}`][{home}.{name}]" for name, home in sorted(exported().items())]
+    names = [f"- [`{name}`][{home}.{name}]" for name, home in sorted(exported().items(), key=_place)]
     packages = [f"- [`{Path(page).stem}`](api/{Path(page).name})" for page in api_pages()]
     return "\n".join(["## Names in `maze_core`", "", *names, "", "## Packages and modules", "", *packages, ""])
+
+
+def _place(item: tuple[str, str]) -> tuple[bool, str]:
+    """Where a name stands in the list."""
+    return item[0] != FIRST, item[0]
 
 
 # Equations
@@ -231,12 +261,20 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead links to READMEs to their pages, and list the API on its page."""
+    """Lead links to READMEs to their pages, list the API on its page, and say how much the search makes of a page."""
     path = page.file.src_uri
+    page.meta["search"] = {"boost": boost(path)}
     text = relinked(markdown, DOCS / path, path) if (DOCS / path).is_file() else markdown
     return text + "\n" + api_index() if path == f"{API}.md" else text
 
 
+def boost(path: str) -> float:
+    """How much a hit on a page counts."""
+    return next((factor for beginning, factor in BOOSTS.items() if path.startswith(beginning)), 1.0)
+
+
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Show `|` in the code of tables, where Markdown needs a backslash before it."""
-    return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), html, flags=re.DOTALL)
+    """Show `|` in the code of tables, where Markdown needs a backslash before it, and keep a number with its `±`."""
+    return re.sub(
+        r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|").replace(" ± ", "&nbsp;±&nbsp;"), html, flags=re.DOTALL
+    )

@@ -70,3 +70,9 @@ def test_a_profile_and_a_resumed_run_take_them(tmp_path, monkeypatch):
     assert "lr: 0.5" in (tmp_path / "run" / "config.yaml").read_text()
     profile = json.loads(maze(f"profile ppo --env CartPole-v1 --num-envs 3 --seconds 0.1 --json {quick}"))
     assert profile["env_steps"] % 24 == 0
+
+
+@pytest.mark.parametrize("command", [["train", "ppo"], ["sweep"], ["init"], ["plugins", "new"]])
+def test_a_folder_to_write_has_the_same_flag_everywhere(command):
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert "--dir" in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+from maze_core import Plugin, RunContext, hookimpl
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -28,10 +31,67 @@ def generate() -> Iterator[ModuleType]:
         yield _script("generate")
 
 
-def test_the_pictures_of_the_structure_are_up_to_date() -> None:
-    for name, drawn in _script("structure").pictures().items():
+@pytest.mark.parametrize("script", ["structure", "charts"])
+def test_drawn_pictures_are_up_to_date(script: str) -> None:
+    for name, drawn in _script(script).pictures().items():
         committed = (ROOT / "docs" / "pictures" / name).read_text(encoding="utf-8")
-        assert committed == drawn, f"docs/pictures/{name} does not show the code: run `make docs`"
+        assert committed == drawn, f"docs/pictures/{name} shows neither code nor figures of today: run `make docs`"
+
+
+def test_the_gallery_is_not_older_than_what_it_shows() -> None:
+    made = json.loads((ROOT / "docs" / "pictures" / "made.json").read_text(encoding="utf-8"))
+    assert _script("gallery").shown() == made, "commands, presets or columns have changed: run `make gallery`"
+
+
+def test_a_run_calls_its_hooks_in_the_order_of_the_picture(tmp_path: Path) -> None:
+    called: list[str] = []  # in the order of the last calls: the best checkpoint is written within on_epoch_end
+
+    def note(name: str) -> None:
+        called[:] = [*(each for each in called if each != name), name]
+
+    class Notes(Plugin):
+        """Notes which hooks are called."""
+
+        @hookimpl
+        def build_modules(self, run: Any) -> None:
+            note("build_modules")
+
+        @hookimpl
+        def wrap_agent(self, run: Any, agent: Any, env: Any) -> None:
+            note("wrap_agent")
+
+        @hookimpl
+        def on_run_start(self, run: Any) -> None:
+            note("on_run_start")
+
+        @hookimpl
+        def change_rollout(self, run: Any, rollout: Any) -> None:
+            note("change_rollout")
+
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy: Any, batch: Any) -> Any:
+            note("compute_loss")
+            return (yield)
+
+        @hookimpl
+        def on_epoch_end(self, run: Any, epoch: Any) -> None:
+            note("on_epoch_end")
+
+        @hookimpl
+        def on_checkpoint(self, run: Any, path: Path) -> None:
+            note("on_checkpoint")
+
+        @hookimpl
+        def on_run_end(self, run: Any, summary: Any) -> None:
+            note("on_run_end")
+
+    quick = {"algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 8, "evaluation.n_episodes": 1}
+    settings = {"callbacks": {"notes": Notes}, "overrides": quick, "preset": "none", "silent": True}
+    with RunContext("CartPole-v1", "ppo", epochs=1, run_dir=tmp_path / "run", **settings) as context:
+        context.train()
+    drawn = [name for hooks in _script("structure").TIMELINE.values() for name in hooks]
+    assert called == [name for name in drawn if name in called]
+    assert len(called) == 8
 
 
 def _script(name: str) -> ModuleType:
@@ -44,7 +104,9 @@ def _script(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "pairs.md", "conformance.md"])
+@pytest.mark.parametrize(
+    "page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "pairs.md", "conformance.md", "abilities.md"]
+)
 def test_reference_pages_are_up_to_date(page: str, generate: Any) -> None:
     committed = _sections((ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"))
     generated = _sections(generate.render(page))
@@ -54,6 +116,12 @@ def test_reference_pages_are_up_to_date(page: str, generate: Any) -> None:
             generated.pop(heading, None)
     wrong = [heading for heading in {**committed, **generated} if committed.get(heading) != generated.get(heading)]
     assert not wrong, f"docs/reference/{page} does not tell what the code says: run `make docs` ({', '.join(wrong)})"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_table_of_algorithms_is_up_to_date(page: str, generate: Any) -> None:
+    assert (ROOT / page).read_text(encoding="utf-8") == generate.with_table(page), "run `make docs`"
+    assert "[`ppo`]" in generate.overview("")
 
 
 SHOWN = {

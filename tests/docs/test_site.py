@@ -8,12 +8,15 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -138,11 +141,12 @@ def test_an_equation_is_drawn_as_it_is_written(hooks: Any) -> None:
 
 
 def test_pictures_are_small_and_ask_for_nothing() -> None:
-    pages = [(DOCS / name).read_text(encoding="utf-8") for name in ("gallery.md", "architecture.md")]
-    named = {name for page in pages for name in re.findall(r"\(pictures/([\w.]+)\)", page)}
-    pictures = {file.name: file for file in (DOCS / "pictures").iterdir()}
+    shown = DOCS / "pictures"
+    pages = [page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *DOCS.rglob("*.md")]]
+    named = {name for page in pages for name in re.findall(r"\((?:\.\./|docs/)?pictures/([\w./-]+)\)", page)}
+    pictures = {file.relative_to(shown).as_posix(): file for file in shown.rglob("*.*") if file.suffix != ".json"}
     assert named == set(pictures)
-    assert all(file.stat().st_size < 150_000 for file in pictures.values())
+    assert all(file.stat().st_size < (500_000 if file.suffix == ".gif" else 150_000) for file in pictures.values())
     for name in named:
         if name.endswith(".svg"):
             assert not re.findall(r"(?:href|url|src)\W+https?:|@font-face|@import", pictures[name].read_text()), name
@@ -282,26 +286,82 @@ def test_the_site_documents_every_promised_name(pages: dict[Path, _Page], hooks:
     assert not wanted - ids
 
 
-@pytest.mark.slow
-def test_the_site_opens_from_disk_without_a_network(site: Path, tmp_path: Path) -> None:
+QUESTIONS = {
+    "new learning rate": "--lr 1e-4",
+    "set learning rate": "--lr 1e-4",
+    "own network": "torch.nn.Module",
+    "custom policy network": "torch.nn.Module",
+    "W&B": "callbacks.wandb",
+    "wandb": "callbacks.wandb",
+    "which algorithm": "begin with",
+    "which parameters": "gamma",
+    "hyperparameters": "gamma",
+    "does not learn": "look at",
+    "docker": "Dockerfile",
+    "cluster": "runner ray",
+    "docker or cluster": "--runner ray",
+    "action masks": "action_mask",
+    "invalid actions": "action_mask",
+    "frame stack": "--wrappers stack",
+    "stack frames": "--wrappers stack",
+    "install": "make setup",
+    "pip install": "make setup",
+}
+"""What users type, and what the section of the first hit must have."""
+ANSWERS = ("faq", "install", "which_", "does_not_learn", "guide/")
+
+
+@pytest.fixture(scope="module")
+def browser(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     program = browsers.find()
     if program is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
-    browser = browsers.Browser(program, tmp_path)
-    try:
-        browser.open(site / "algorithms" / "ppo.html")
-        assert browser.run("document.querySelector('.equation svg').getBoundingClientRect().height") > 5
+    browser = browsers.Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+def search(browser: Any) -> None:
+    """Open the search of a page."""
+    for act in ("querySelector('#__search').click()", "querySelector('.md-search__input').focus()"):
+        browser.run(f"document.{act}")
+
+
+def found(browser: Any, words: str) -> list[str]:
+    """Where the hits of a search lead to, the best first."""
+    shown = "[...document.querySelectorAll('.md-search-result__link')].map(each => each.href)"
+    for typed in ("", words):
         browser.run(
-            "(() => { document.querySelector('#__search').click();"
-            "const field = document.querySelector('.md-search__input'); field.focus(); field.value = 'clip_range';"
+            f"(() => {{ const field = document.querySelector('.md-search__input'); field.value = {json.dumps(typed)};"
             "for (const kind of ['input', 'keyup']) field.dispatchEvent(new Event(kind, {bubbles: true})); })()"
         )
         deadline = time.monotonic() + 120
-        found = "document.querySelectorAll('.md-search-result__link').length"
-        while not browser.run(found) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert browser.run(found) > 1
-        assert not browser.problems()
-        assert {url.partition(":")[0] for url in browser.requests()} <= {"file", "about", "blob"}
-    finally:
-        browser.close()
+        while bool(hits := browser.run(shown)) != bool(typed) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return list(hits)
+
+
+@pytest.mark.slow
+def test_the_site_opens_from_disk_without_a_network(site: Path, browser: Any) -> None:
+    browser.open(site / "algorithms" / "ppo.html")
+    assert browser.run("document.querySelector('.equation svg').getBoundingClientRect().height") > 5
+    search(browser)
+    assert len(found(browser, "clip_range")) > 1
+    assert not browser.problems()
+    assert {url.partition(":")[0] for url in browser.requests()} <= {"file", "about", "blob"}
+
+
+@pytest.mark.slow
+def test_the_first_hit_answers_what_users_ask(site: Path, browser: Any) -> None:
+    browser.open(site / "index.html")
+    search(browser)
+    wrong = []
+    for words, answer in QUESTIONS.items():
+        place, _, anchor = next(iter(found(browser, words)), "").partition("#")
+        file = Path(unquote(place.removeprefix("file://").partition("?")[0]))
+        text = file.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+        text = text.partition(f'id="{anchor}"')[2].partition("<h2")[0] if anchor else text
+        page = file.relative_to(site).as_posix()
+        if not page.startswith(ANSWERS) or answer not in unescape(re.sub(r"<[^>]+>", "", text)):
+            wrong.append(f"{words}: {page}#{anchor}")
+    assert not wrong

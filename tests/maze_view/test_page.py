@@ -28,7 +28,7 @@ def test_a_run_opens_without_the_network_and_without_an_error(browser, view, car
     browser.open(file)
     assert browser.problems() == []
     assert browser.requests() == [file.resolve().as_uri()]
-    assert text_of(browser, "h1") == str(cart)
+    assert text_of(browser, "h1") == browser.run("document.title") == f"ppo on CartPole-v1: {cart}"
     assert browser.run("document.querySelectorAll('#curves svg path').length") == 4
     assert browser.run("document.querySelectorAll('#curves polygon').length") >= 1, "the band of the returns"
     assert browser.run("document.querySelectorAll('img.network').length") == 1
@@ -103,7 +103,7 @@ def test_hostile_names_are_shown_as_text(browser, view, make_run):
     assert browser.requests() == [file.resolve().as_uri()]
     assert browser.run("document.scripts.length") == 2
     assert browser.run("document.images.length") == 1
-    assert text_of(browser, "h1") == str(named)
+    assert text_of(browser, "h1") == f"ppo on {HOSTILE}: {named}"
     assert HOSTILE in text_of(browser, ".source table")
     assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     options = "[...document.querySelectorAll('#curves .charts select option')].map((each) => each.textContent)"

@@ -69,7 +69,7 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
         "Epochs without a new best evaluation before the run stops; 0: never. Default: 0 with --steps or --epochs, "
         "otherwise 15 for most algorithms.",
     ),
-    ("run_dir", Path | None, "--run-dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
+    ("run_dir", Path | None, "--run-dir,--dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
     ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
     ("quiet", bool | None, "--quiet,-q", "", "Print no progress."),
 )

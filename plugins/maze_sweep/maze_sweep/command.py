@@ -86,7 +86,8 @@ def sweep(
         Path | None, typer.Option("--init-from", metavar="RUN", help="Start every run from another run's weights.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="The sweep's folder; default: a new one in runs/.")
+        Path | None,
+        typer.Option("--dir", "--run-dir", metavar="DIR", help="The sweep's folder; default: a new one in runs/."),
     ] = None,
     jobs: Annotated[
         int | None,

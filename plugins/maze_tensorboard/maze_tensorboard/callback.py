@@ -40,7 +40,7 @@ class TensorBoard(Plugin):
     A run that takes no steps, as in behavioural cloning, is drawn over its updates.
 
     When training continues after a resume or an interruption, points of repeated epochs and of the final evaluation
-    are withdrawn. A metric that is nan has no point. Without a run directory it does nothing.
+    are withdrawn. A metric that is nan is left out of its curve. Without a run directory it does nothing.
     """
 
     Config: ClassVar[type[PluginConfig]] = TensorBoardConfig

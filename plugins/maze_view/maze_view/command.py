@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from maze_view.sources import Source
 
+_MOST_NAMED = 3
+"""Most pairs of algorithm and environment in the title."""
+
 
 def view(
     places: Annotated[
@@ -125,6 +128,13 @@ def _run(record: RunRecord, among: int, episodes: int, frames: int, options: dic
     return source
 
 
+def _title(sources: list[Source]) -> str:
+    """Return what is shown: of a single source its name, of runs also what learns where."""
+    of = list(dict.fromkeys(source["of"] for source in sources if source["of"]))
+    name = sources[0]["name"] if len(sources) == 1 else f"{len(sources)} runs and recordings"
+    return f"{', '.join(of)}: {name}" if 0 < len(of) <= _MOST_NAMED else name
+
+
 def _write(sources: list[Source], out: Path | None) -> Path:
     """Write the page and return its file."""
     import tempfile
@@ -134,7 +144,7 @@ def _write(sources: list[Source], out: Path | None) -> Path:
     from maze_core.base.errors import ConfigError
     from maze_view.page import page
 
-    title = sources[0]["name"] if len(sources) == 1 else f"{len(sources)} runs and recordings"
+    title = _title(sources)
     about = f"Written by maze view, {datetime.now().astimezone():%Y-%m-%d %H:%M}."
     text = page({"title": title, "about": about, "sources": sources})
     try:

@@ -45,6 +45,7 @@ def run_source(record: RunRecord, among: int = 1) -> Source:
     network, problem = _network(record.path)
     return {
         "name": text(record.path),
+        "of": text(f"{record.algorithm} on {record.env}"),
         "facts": _facts(record),
         "notes": [*notes, *filter(None, [note, problem])],
         "changed": differing,
@@ -73,6 +74,7 @@ def recording_source(folder: Path, episodes: int, frames: int) -> Source:
     facts["rewards"] = data.description.rewards
     return {
         "name": text(folder),
+        "of": "",
         "facts": [[name, text(value)] for name, value in {**facts, **_cut(flatten(data.description.source))}.items()],
         "notes": [f"Shown are the first {count:,} of {len(data):,} episodes."] if count < len(data) else [],
         "changed": None,

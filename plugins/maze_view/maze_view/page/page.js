@@ -2,7 +2,7 @@
 // Everything that is shown comes from the data block and is set as text: no name in it is ever parsed as HTML.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+  const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8f98"];
   const AXES = ["env_steps", "seconds", "updates", "epoch"];
 
   const colour = (index) => COLOURS[index % COLOURS.length];
