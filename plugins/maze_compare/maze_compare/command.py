@@ -12,9 +12,8 @@ import typer
 from maze_core.cli import output
 
 if TYPE_CHECKING:
-    from maze_compare.groups import Group
     from maze_compare.records import DamagedRun, RunRecord
-    from maze_compare.significance import Estimate
+    from maze_compare.rivals import Rival
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, compare and plot runs.")
 
@@ -30,6 +29,14 @@ _Where = Annotated[
 ]
 _State = Annotated[
     str | None, typer.Option(metavar="STATE", help="finished, failed, interrupted, running, killed or damaged.")
+]
+_Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="POLICY",
+        help="Also the score of a policy plugin, a class module:Class or an exported file; repeatable.",
+    ),
 ]
 _Sort = Annotated[
     str, typer.Option(metavar="COLUMN", help="when, env, algorithm, seed, state, steps, best, final or path.")
@@ -61,6 +68,7 @@ def list_runs(
     where: _Where = None,
     sort: _Sort = "when",
     reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
+    policy: _Policies = None,
     as_json: _Json = False,
 ) -> None:
     """List runs with their state and returns, the newest last; damaged ones at the end, with the reason.
@@ -71,16 +79,21 @@ def list_runs(
       maze runs list runs/CartPole-v1 --state finished --sort best
       maze runs list --where algorithm.lr=1e-3 --json
     """
+    from maze_compare.records import plain_facts
+
     _check("--sort", sort, list(_SORTS))
     whole, damaged = _runs(folders or [Path("runs")], env, algorithm, where, state)
     whole.sort(key=_SORTS[sort], reverse=reverse)
+    scored = _rivals(policy, whole)
     if as_json:
-        output.print_json([*map(_facts, whole), *map(_damage, damaged)])
+        output.print_json([*map(plain_facts, whole), *map(_damage, damaged), *(each.plain_facts() for each in scored)])
     elif whole or damaged:
         headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
         output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)], (7, 2, 6, 3, 5, 1, 4))
     else:
         typer.echo("no run matches these filters")
+    for rival in scored:
+        output.say(rival.sentence())
     for each in damaged:
         output.warn(f"damaged: {each.path}: {each.reason}")
 
@@ -93,6 +106,7 @@ def compare(
     algorithm: _Algorithm = None,
     where: _Where = None,
     minimize: Annotated[bool, typer.Option("--minimize", help="Lower values of the metric are better.")] = False,
+    policy: _Policies = None,
     as_json: _Json = False,
 ) -> None:
     """Show where configurations differ, and their results.
@@ -105,19 +119,23 @@ def compare(
     Examples:
       maze runs compare runs/first runs/second
       maze runs compare runs/CartPole-v1 --metric eval/length_median
+      maze runs compare runs/CartPole-v1 --policy my_heuristics:Balance
     """
+    from maze_compare.comparison import group_facts, print_groups, ranked
     from maze_compare.groups import differing, group, no_metric
     from maze_compare.records import RETURN
 
-    groups = _ranked(group(_some(_records(runs, env, algorithm, where))), metric, minimize)
+    found = _some(_records(runs, env, algorithm, where))
+    groups = ranked(group(found), metric, minimize)
     if metric != RETURN and all(run.value(metric, "last") is None for each in groups for run in each.runs):
         raise no_metric(groups, metric)
-    paths = differing(groups)
+    paths, scored = differing(groups), _rivals(policy, found, metric)
     if as_json:
-        facts = [_group_facts(each, groups, paths, metric, minimize) for each in groups]
-        output.print_json({"differing": paths, "groups": facts})
+        facts = [group_facts(each, groups, paths, metric, minimize) for each in groups]
+        more = {"policies": [each.plain_facts() for each in scored]} if policy else {}
+        output.print_json({"differing": paths, "groups": facts, **more})
         return
-    _print_groups(groups, paths, metric, minimize)
+    print_groups(groups, paths, metric, minimize, scored)
 
 
 @app.command()
@@ -133,11 +151,12 @@ def plot(
     algorithm: _Algorithm = None,
     where: _Where = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the plot; the environments if not given.")] = "",
+    policy: _Policies = None,
 ) -> None:
     """Draw learning curves with a band over the seeds.
 
     For each configuration: the mean over its seeds, a band of one standard deviation within the range of its runs, and
-    a thin line for each run.
+    a thin line for each run. Each `--policy` is a horizontal line.
 
     \b
     Examples:
@@ -154,7 +173,8 @@ def plot(
     axis = next(each for each in axes if each == x)
     found = _some(_records(runs, env, algorithm, where))
     lines = curves(group(found), metric, axis, smooth)
-    draw(lines, metric, axis, out, title or ", ".join(sorted({run.env for run in found})))
+    scores = {each.title: each.value for each in _rivals(policy, found, metric)}
+    draw(lines, metric, axis, out, title or ", ".join(sorted({run.env for run in found})), scores)
     drawn = sum(len(each.runs) for each in lines)
     output.say(f"{out}: {counted(drawn, 'run')} in {counted(len(lines), 'curve')}")
     if drawn < len(found):
@@ -247,6 +267,17 @@ def _runs(
     return whole, damaged
 
 
+def _rivals(policies: Sequence[str] | None, runs: Sequence[RunRecord], metric: str = "eval/return_mean") -> list[Rival]:
+    """Return the scores of policies in the environments of runs."""
+    if not policies:
+        return []
+    from maze_compare.rivals import rivals
+    from maze_core.base.local_modules import allow_local_modules
+
+    allow_local_modules()
+    return rivals(policies, runs, metric)
+
+
 def _some(records: list[RunRecord]) -> list[RunRecord]:
     from maze_core.base.errors import ConfigError
 
@@ -278,23 +309,6 @@ def _or_least(value: float | None) -> float:
     return float("-inf") if value is None else value
 
 
-def _facts(run: RunRecord) -> dict[str, Any]:
-    return {
-        "run": str(run.path),
-        "env": run.env,
-        "algorithm": run.algorithm,
-        "seed": run.seed,
-        "state": run.state,
-        "reason": run.reason,
-        "env_steps": run.count("env_steps"),
-        "epochs": run.count("epoch"),
-        "seconds": run.count("seconds"),
-        "best_return": run.value(),
-        "final_return": run.value(take="last"),
-        "started": run.started.isoformat(),
-    }
-
-
 def _damage(run: DamagedRun) -> dict[str, Any]:
     return {"run": str(run.path), "state": "damaged", "reason": run.reason}
 
@@ -322,112 +336,3 @@ def _text(value: float | None) -> str:
     from maze_compare.groups import MISSING, number
 
     return MISSING if value is None else number(value)
-
-
-def _ranked(groups: list[Group], metric: str, minimize: bool) -> list[Group]:
-    from maze_compare.groups import spread
-
-    def place(each: Group) -> tuple[bool, float]:
-        found = spread(run.value(metric, minimize=minimize) for run in each.runs)
-        return (found is None, 0.0 if found is None else found.mean if minimize else -found.mean)
-
-    return sorted(groups, key=place)
-
-
-def _results(each: Group, metric: str, minimize: bool) -> dict[str, Any]:
-    """Return the results of a group: statistics of its runs, by column."""
-    from maze_compare.groups import spread
-    from maze_compare.significance import aggregate
-
-    return {
-        "best": spread(run.value(metric, minimize=minimize) for run in each.runs),
-        "final": spread(run.value(metric, "last") for run in each.runs),
-        "final IQM": aggregate(_final(each, metric)),
-        "env_steps": spread(run.count("env_steps") for run in each.runs),
-        "seconds": spread(run.count("seconds") for run in each.runs),
-    }
-
-
-def _final(each: Group, metric: str) -> list[float]:
-    """Return the final values of the runs that have one."""
-    return [value for run in each.runs if (value := run.value(metric, "last")) is not None]
-
-
-def _improvement(best: Group, each: Group, metric: str, minimize: bool) -> Estimate | None:
-    """Return how often the final value of the best group is better than another's; None if too few runs tell."""
-    from maze_compare.significance import improvement
-
-    pair = [_final(best, metric), _final(each, metric)]
-    return improvement(*(pair[::-1] if minimize else pair))
-
-
-def _first_of(groups: Sequence[Group], each: Group) -> Group:
-    """Return the best group in the same environment."""
-    return next(other for other in groups if other.runs[0].env == each.runs[0].env)
-
-
-def _group_facts(
-    each: Group, groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    results = _results(each, metric, minimize)
-    best = _first_of(groups, each)
-    results |= {"beaten_by_best": None if best is each else _improvement(best, each, metric, minimize)}
-    return {
-        "settings": {path: each.settings[path] for path in paths if path in each.settings},
-        "runs": [_facts(run) for run in each.runs],
-        "metric": metric,
-        **{name.replace(" ", "_").lower(): found and asdict(found) for name, found in results.items()},
-    }
-
-
-_NAMED = 5
-"""Most runs of a group that are named below the table."""
-_JUDGED = 10
-"""Most groups that are compared with the best one in a sentence."""
-
-
-def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
-    """Print a row for each group; a column if there are more settings than groups."""
-    from maze_compare.groups import MISSING, short, text
-
-    shared = paths or ["algorithm.name", "env.id"]
-    letters = [chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups))]
-    columns = [
-        [
-            letter,
-            *(text(each.settings[path]) if path in each.settings else MISSING for path in shared),
-            str(len(each.runs)),
-            *(MISSING if found is None else str(found) for found in _results(each, metric, minimize).values()),
-        ]
-        for letter, each in zip(letters, groups, strict=True)
-    ]
-    headers = ["", *map(short, shared), "runs", "best", "final", "final IQM", "env_steps", "seconds"]
-    if len(groups) >= len(paths):
-        count = len(headers)
-        output.print_table(headers, columns, (count - 1, count - 2, count - 3, *range(count - 6, 0, -1)))
-    else:
-        first, *rows = [list(row) for row in zip(headers, *columns, strict=True)]
-        output.print_table(first, rows)
-    for letter, each in zip(letters, groups, strict=True):
-        more = len(each.runs) - _NAMED
-        names = [str(run.path) for run in each.runs[:_NAMED]] + ([f"{more} more"] if more > 0 else [])
-        output.say(f"{letter}: {', '.join(names)}")
-    output.say(f"best and final: {metric}, mean ± standard deviation over the runs; IQM: mean of the middle half")
-    _print_verdicts(groups, letters, metric, minimize)
-    if any(len(set(each.seeds)) < len(each.runs) for each in groups):
-        typer.echo("some runs repeat the seed of another run and add no information")
-    if not paths and len(groups) == 1:
-        typer.echo("the runs differ only in their seeds")
-
-
-def _print_verdicts(groups: Sequence[Group], letters: Sequence[str], metric: str, minimize: bool) -> None:
-    """Say of each group whether it differs from the best one in its environment."""
-    from maze_compare.significance import verdict
-
-    names = {id(each): letter for letter, each in zip(letters, groups, strict=True)}
-    others = [each for each in groups if _first_of(groups, each) is not each and _final(each, metric)]
-    for each in others[:_JUDGED]:
-        best = _first_of(groups, each)
-        output.say(verdict(names[id(best)], names[id(each)], _improvement(best, each, metric, minimize)))

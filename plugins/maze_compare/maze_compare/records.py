@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import is_count, is_number
@@ -119,6 +119,24 @@ class RunRecord:
             found = final.get(metric) if isinstance(final, dict) else None
             return found if is_number(found) else series[-1] if series else None
         return (min if minimize else max)(series) if series else None
+
+
+def plain_facts(run: RunRecord) -> dict[str, Any]:
+    """Return what is known of a run as plain data."""
+    return {
+        "run": str(run.path),
+        "env": run.env,
+        "algorithm": run.algorithm,
+        "seed": run.seed,
+        "state": run.state,
+        "reason": run.reason,
+        "env_steps": run.count("env_steps"),
+        "epochs": run.count("epoch"),
+        "seconds": run.count("seconds"),
+        "best_return": run.value(),
+        "final_return": run.value(take="last"),
+        "started": run.started.isoformat(),
+    }
 
 
 def read_run(path: Path) -> RunRecord:

@@ -119,13 +119,14 @@ class _Recording:
         self._rewards.append((wrapped if result.raw is None else result.raw, wrapped))
         if result.final_obs is None:
             return
-        returns = {episode.env_index: episode.episode_return for episode in result.episodes}
+        episodes = {episode.env_index: episode for episode in result.episodes}
         for k, row in enumerate(map(int, result.final_indices)):
             if row in self._playing:
                 self._playing.discard(row)
                 final = take_rows(result.final_obs, k)
-                whole = self._trajectory(row, final, bool(result.terminated[row]), returns[row])
-                self.ended[row] = Played(row, (whole,), Episode(row, 0, whole.episode_return, len(whole)))
+                episode = episodes[row]
+                whole = self._trajectory(row, final, bool(result.terminated[row]), episode.episode_return)
+                self.ended[row] = Played(row, (whole,), episode)
 
     def _trajectory(self, row: int, final: Tree, terminated: bool, episode_return: float) -> Trajectory:
         obs = {key: np.stack([*(past[key][row] for past, _ in self._past), last]) for key, last in final.items()}
