@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.several import SeveralAgents
-from maze_core.collect.agents.single import SingleAgent, compute_action
+from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers, recall
@@ -325,6 +325,17 @@ class RunContext:
         self._check_single()
         self._beside(None, look_ahead=True, call="agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
+
+    def compute_actions(
+        self, observations: Iterable[Any], deterministic: bool = True, *, check: bool = True
+    ) -> list[Any]:
+        """Return the action for each of many observations, computed at once; otherwise as `compute_action`.
+
+        `observations`: a list of them, or an array with the observations along its first axis.
+        """
+        self._check_single()
+        self._beside(None, look_ahead=True, call="agent")
+        return compute_actions(self.policy, observations, deterministic=deterministic, check=check)
 
     def agent(
         self, deterministic: bool = True, *, check: bool = True, env: Any = None, look_ahead: bool = True

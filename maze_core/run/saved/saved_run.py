@@ -58,10 +58,11 @@ def open_policy(
         to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
     if missing:
         to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
-    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+    folder = checkpoint_folder(run_dir, checkpoint)
+    saved = read_checkpoint(folder)
     run = Run(config, load=load, to_act=True)
     try:
-        run.run_dir = run_dir
+        run.run_dir, run.checkpoint = run_dir, folder.name
         _check_spaces(run)
         run.build_policy()
         check_finite(run.policy, saved.model, "policy")
