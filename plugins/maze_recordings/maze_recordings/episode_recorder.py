@@ -18,6 +18,7 @@ from maze_core.collect.stepper import Stepper
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
 from maze_core.envs.wrappers.carry import cycled
@@ -144,11 +145,15 @@ class _AgentsRecording:
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         self._seeds, self._lanes, self._clips = seeds, len(agents_of(env)), _clips(env)
         self._playing = set(range(copies_of(env)))
-        self._assembler = Assembler(env.num_envs)
+        self._assembler, self._raw = Assembler(env.num_envs), Assembler(env.num_envs)
+        """Of the steps, and of their rewards before the wrappers."""
         self._steps: list[list[tuple[Tree, Tree]]] = [[] for _ in range(env.num_envs)]
         """Observation and action of each step of the current part, for each row."""
-        self._rewards: list[list[np.float32]] = [[] for _ in range(env.num_envs)]
+        self._rewards: list[list[tuple[np.float32, np.float32]]] = [[] for _ in range(env.num_envs)]
+        """Those of the environment and those after the wrappers."""
         self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
+        if isinstance(env, LanesVectorEnv):
+            env.keep_raw()
 
     def room(self, obs: Tree) -> Tree:
         """Return new arrays, since rows of the current ones are kept."""
@@ -158,11 +163,13 @@ class _AgentsRecording:
         """Keep the transitions that are complete, with actions clipped to their bounds."""
         taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
         done = self._assembler.add(obs, taken, result, following)
+        unwrapped = result.reward if result.raw is None else result.raw
+        raw = self._raw.add({}, {}, replace(result, reward=unwrapped, final_obs=None), {}).rewards
         for k, row in enumerate(done.rows.tolist()):
             if row // self._lanes not in self._playing:
                 continue
             self._steps[row].append((take_rows(done.obs, k), take_rows(done.actions, k)))
-            self._rewards[row].append(done.rewards[k])
+            self._rewards[row].append((raw[k], done.rewards[k]))
             if done.ended[k]:
                 self._close(row, take_rows(done.following, k), bool(done.terminated[k]))
         for episode in result.episodes:
@@ -174,11 +181,12 @@ class _AgentsRecording:
 
     def _close(self, row: int, final: Tree, terminated: bool) -> None:
         """End the part of a row's agent; one that never acted has none."""
-        steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32)
+        steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32).reshape(-1, 2)
         obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
         actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
-        total, seed = float(rewards.sum(dtype=np.float64)), self._seeds(row // self._lanes, 0)
-        self._parts[row].append(Trajectory(obs, actions, rewards, terminated, not terminated, total, seed, rewards))
+        raw, wrapped = rewards.T.copy()
+        total, seed = float(raw.sum(dtype=np.float64)), self._seeds(row // self._lanes, 0)
+        self._parts[row].append(Trajectory(obs, actions, raw, terminated, not terminated, total, seed, wrapped))
         self._steps[row], self._rewards[row] = [], []
 
 
