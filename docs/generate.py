@@ -5,6 +5,7 @@ A page is a title, an introduction and sections by heading. A test generates the
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os

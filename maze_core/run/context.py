@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.several import SeveralAgents
-from maze_core.collect.agents.single import SingleAgent, compute_action
+from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
+from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers, recall
 from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
@@ -23,7 +24,7 @@ from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.run.parts import Part, Parts, as_count, as_path, as_texts, as_values, unknown_argument
+from maze_core.run.parts import Part, Parts, acting_policy, as_count, as_path, as_texts, as_values, unknown_argument
 from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
@@ -118,10 +119,10 @@ class RunContext:
         ends = {"steps": steps, "algorithm.n_epochs": epochs}
         ends = {name: value for name, value in ends.items() if value is not None}
         flags |= ends if seed is None else {**ends, "seed": seed}
-        self._load = parts.load
+        values = as_values(overrides)
+        self._load = said_classes(values, load=parts.load)
         self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
         self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
-        values = as_values(overrides)
         files = [config] if isinstance(config, str | Path) else config
         named = [] if experiment is None else [experiment_file(experiment)]
         layers = [*named, *(as_path("config", path) for path in files)]
@@ -240,12 +241,22 @@ class RunContext:
         wrappers = enumerate(self.config.wrappers)
         return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
 
-    def evaluate(self, deterministic: bool | None = None, *, look_ahead: bool = True) -> dict[str, float]:
-        """Evaluate the current policy and return `eval/…` metrics of raw returns.
+    def evaluate(
+        self, deterministic: bool | None = None, *, policy: Part | None = None, look_ahead: bool = True
+    ) -> dict[str, float]:
+        """Evaluate the current policy, or another one in the same episodes, and return `eval/…` metrics of raw returns.
 
-        `look_ahead`: with the run's planner, if it has one; False: the network acts alone.
+        Args:
+            deterministic: most likely actions instead of samples; None: as configured.
+            policy: a policy plugin that acts instead, such as `"random"`, or the class of a heuristic.
+            look_ahead: with the run's planner, if it has one; False: the network acts alone.
+
+        Raises:
+            ConfigError: there is no such policy, or it does not support the spaces of the environment.
         """
-        return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic, look_ahead=look_ahead)
+        run = self.run
+        acting = None if policy is None else acting_policy(policy, run)
+        return run.evaluate(FINAL_EVALUATION, deterministic, acting, look_ahead=look_ahead)
 
     def rollout(
         self,
@@ -312,6 +323,17 @@ class RunContext:
         self._check_single()
         self._beside(None, look_ahead=True, call="agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
+
+    def compute_actions(
+        self, observations: Iterable[Any], deterministic: bool = True, *, check: bool = True
+    ) -> list[Any]:
+        """Return the action for each of many observations, computed at once; otherwise as `compute_action`.
+
+        `observations`: a list of them, or an array with the observations along its first axis.
+        """
+        self._check_single()
+        self._beside(None, look_ahead=True, call="agent")
+        return compute_actions(self.policy, observations, deterministic=deterministic, check=check)
 
     def agent(
         self, deterministic: bool = True, *, check: bool = True, env: Any = None, look_ahead: bool = True

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.collect.policies.base import build_policy_plugin
+from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.envs.wrappers.function import FunctionWrapper
 from maze_core.models.custom import CustomModel
 from maze_core.models.custom_critic import CustomCritic
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import part_config
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import source_for
 from maze_core.plugins.config.peers import meant
@@ -22,7 +25,9 @@ from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
+    from maze_core.collect.policies.base import ActingPolicy
     from maze_core.plugins.discovery import Loader
+    from maze_core.run.run import Run
 
 Part = str | Mapping[str, Any] | PluginConfig | type[Any]
 """A plugin by name, by name and parameters, by its configuration, or its class."""
@@ -142,6 +147,19 @@ class Parts:
             free, number = f"{name}_{number}", number + 1
         self._classes[kind, free] = ready
         return free
+
+
+def acting_policy(part: Part, run: Run) -> ActingPolicy:
+    """Return a policy plugin that acts in the environments of a run.
+
+    Raises:
+        ConfigError: there is no such policy, or it does not support the spaces.
+    """
+    parts = Parts()
+    named = parts.plugin("policy", part)
+    load = said_classes(named, load=parts.load)
+    config = part_config("policy", named, load=load)
+    return build_policy_plugin(config, run.observation_space, run.action_space, load)
 
 
 def _is_plugin_class(part: Any) -> bool:

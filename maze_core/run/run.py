@@ -85,6 +85,8 @@ class Run(RunProgress):
         self.init_from: Path | None = None
         """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
+        self.checkpoint: str | None = None
+        """The checkpoint from which the policy was read, to evaluate or to act; None: it is that of training."""
         self.resumed = False
         self.explores = False
         """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""

@@ -192,6 +192,30 @@ def test_a_preset_of_the_current_folder_names_no_code(world, place, env, message
     assert not (world / "called").exists()
 
 
+FIRST = {"wrappers": [{"name": "normalize_observations", "policy": "carts:Best", "estimate_steps": 4}]}
+
+
+@pytest.mark.parametrize("place", ["presets/CartPole-v1.yaml", "mine.yaml", "experiments/mine.yaml"])
+def test_a_file_names_no_class_of_a_policy(world, place):
+    """Not even where the user may use the module: only the command line names a class."""
+    Path("carts.py").write_text(CARTS + "from maze_core.collect.policies.random import RandomPolicy as Best\n")
+    assert maze("envs", "list", "carts:").exit_code == 0
+    Path("imported").unlink()
+    options = {
+        "presets/CartPole-v1.yaml": ["--preset", "CartPole-v1", *SMALL[2:]],
+        "mine.yaml": ["--config", "mine.yaml", *SMALL],
+        "experiments/mine.yaml": ["--experiment", "mine", *SMALL],
+    }[place]
+    Path(place).parent.mkdir(exist_ok=True)
+    Path(place).write_text(yaml.safe_dump({"algorithm": {"name": "ppo"}, **FIRST}))
+    command = ["train", "ppo", "--env", "CartPole-v1", *options, "--run-dir"]
+    done = maze(*command, "new")
+    assert done.exit_code == 2, done.output
+    assert "unknown policy 'carts:Best'" in done.stderr
+    assert not (world / "imported").exists()
+    assert maze(*command, "newer", "--set", "wrappers.0.policy=carts:Best").exit_code == 0
+
+
 @pytest.mark.parametrize("option", ["--config", "--experiment"])
 def test_a_file_that_the_user_names_may_name_a_module(world, option):
     Path("experiments").mkdir()

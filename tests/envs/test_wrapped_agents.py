@@ -51,6 +51,50 @@ def test_what_was_paid_while_an_agent_waited_is_clipped_as_one_reward():
     assert set(found[3].terminated) == {"a", "b"}
 
 
+class Told(gymnasium.ObservationWrapper):
+    """Keeps what it is told, and tells more."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.infos = []
+
+    def reset(self, **options):
+        observation, info = self.env.reset(**options)
+        self.infos.append(dict(info))
+        return observation, {**info, "more": len(self.infos)}
+
+    def step(self, action):
+        *result, info = self.env.step(action)
+        self.infos.append(dict(info))
+        return (*result, {**info, "more": len(self.infos)})
+
+
+def test_each_agents_info_reaches_its_wrappers_one_after_the_other():
+    zero = np.zeros(1, np.float32)
+    turns = [
+        Round({"a": zero}, infos={"a": {"x": 0}, "b": {"x": -1}}),
+        Round({"b": zero}, infos={"b": {"x": 1}}),
+        Round({"a": zero}),
+        Round({}, {}, {"a": zero}, {"b": zero}, infos={"a": {"x": 3}, "b": {"x": 4}}),
+    ]
+    inner = WrappedParts(Script(turns), Told, "told")
+    outer = WrappedParts(inner, Told, "told")
+    found = [outer.reset(seed=1), outer.step({"a": 0}), outer.step({"b": 0}), outer.step({"a": 0})]
+    assert inner.wrapped["a"].infos == [{"x": 0}, {}, {"x": 3}]
+    assert inner.wrapped["b"].infos == [{"x": 1}, {"x": 4}]
+    assert outer.wrapped["a"].infos == [{"x": 0, "more": 1}, {"more": 2}, {"x": 3, "more": 3}]
+    assert found[3].infos == {"a": {"x": 3, "more": 3}, "b": {"x": 4, "more": 2}}
+
+
+def test_numbers_of_the_info_become_observations_of_each_agent():
+    zero = np.zeros(1, np.float32)
+    env = Script([Round({"a": zero, "b": zero}, infos={"a": {"speed": 2.0}, "b": {"speed": 3.0}})])
+    outer = around(env, "info_to_observation", overrides=["wrappers.0.keys={speed: []}"])
+    seen = outer.reset(seed=1).acting
+    assert (seen["a"]["speed"], seen["b"]["speed"]) == (2.0, 3.0)
+    assert outer.observed("a", zero, {"speed": 5.0})["speed"] == 5.0
+
+
 def test_actions_pass_through_action_wrappers():
     env = in_turns(1)
     env.action_spaces = {"agent 0": spaces.Box(-2, 2, (1,))}

@@ -136,7 +136,7 @@ def test_a_plot_is_titled_by_its_environments(monkeypatch):
     from maze_compare import picture
 
     titles = []
-    monkeypatch.setattr(picture, "draw", lambda lines, metric, axis, out, title: titles.append(title))
+    monkeypatch.setattr(picture, "draw", lambda lines, metric, axis, out, title, scores: titles.append(title))
     maze("plot", "runs", "--out", "a.png")
     maze("plot", "runs/quick", "--out", "a.png")
     maze("plot", "runs", "--out", "a.png", "--title", "All")

@@ -161,6 +161,9 @@ def test_single_spaces_and_an_encoder_of_ones_own(prepared, tmp_path):
         "epoch": 0,
         "env_steps": 0,
         "seed": 1,
+        "checkpoint": None,
+        "score": {},
+        "sha256": {},
     }
     assert {"torch", "onnxruntime", "maze-core", "python"} <= metadata["versions"].keys()
     assert str(tmp_path) not in (tmp_path / "a.onnx").read_bytes().decode("latin-1")

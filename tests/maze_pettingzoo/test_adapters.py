@@ -16,6 +16,7 @@ from pettingzoo.classic.connect_four import connect_four
 from pettingzoo.classic.rps import rps
 from pettingzoo.classic.tictactoe import tictactoe
 from pettingzoo.test import parallel_api_test
+from pettingzoo.utils.conversions import parallel_to_aec
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -346,6 +347,19 @@ def told(env, steps=4):
 def test_what_would_be_ignored_or_changed_is_refused_with_its_place(env, message):
     with pytest.raises(RunError, match=rf"environment 0 [^\n]*{message}"):
         told(env)
+
+
+def test_infos_come_with_what_their_agents_see():
+    def wind(agent, steps):
+        return {"wind": (agent, steps)}
+
+    together = AgentsTogether(Told(BOTH, CHOOSING, lambda a, n: SEEN, wind))
+    assert together.reset(1).infos == {"a": wind("a", 0), "b": wind("b", 0)}
+    assert together.step({"a": 0, "b": 1}).infos == {"a": wind("a", 1), "b": wind("b", 1)}
+    in_turn = AgentsInTurn(parallel_to_aec(Told(BOTH, CHOOSING, lambda a, n: SEEN, wind)))
+    assert in_turn.reset(1).infos == {"a": wind("a", 0)}
+    in_turn.step({"a": 0})
+    assert in_turn.step({"b": 1}).infos["a"] == wind("a", 1)
 
 
 def test_masks_of_some_agents_are_found_wherever_they_are():

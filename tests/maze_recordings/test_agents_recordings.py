@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import gymnasium
 import numpy as np
 import pytest
+from maze_recordings.demonstrations import in_units_of
 from maze_recordings.loader import load_trajectories
 from maze_recordings.recording_files import TrajectoryError
 from maze_recordings.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
@@ -105,6 +107,26 @@ def test_a_trained_policy_is_recorded_in_workers_as_here(quick, tmp_path, source
     for name in ("rewards.npy", "episodes.jsonl"):
         paths = [next((tmp_path / folder).rglob(name)) for folder in ("one", "two")]
         assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+class Halved(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_rewards_are_the_environments_own_and_learnt_from_as_wrapped(quick, tmp_path, both):
+    plain = quick(CrowdSource).rollout(6, seed=2)
+    context = quick(CrowdSource, wrappers=[Halved])
+    played = context.rollout(6, seed=2, record=tmp_path / "demos", wrapped_rewards=both)
+    for one, two in zip(plain, played, strict=True):
+        np.testing.assert_array_equal(one.rewards, two.rewards)
+        assert one.episode_return == pytest.approx(two.episode_return)
+        np.testing.assert_allclose(two.wrapped_rewards, two.rewards / 2)
+    data = load_trajectories(tmp_path / "demos")
+    assert (data.wrapped_rewards is not None) == both
+    np.testing.assert_array_equal(data.rewards, np.concatenate([each.rewards for each in plain]))
+    np.testing.assert_allclose(in_units_of(context.run, data, "here").rewards, data.rewards / 2)
 
 
 SMALL = {"algorithm.batch_size": 16, "algorithm.epoch_length": 3, "evaluation.n_episodes": 2, "model.critic": "none"}

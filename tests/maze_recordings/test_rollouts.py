@@ -29,6 +29,7 @@ from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
+from tests.market import Market
 
 MAZE = str(Path(sys.executable).with_name("maze"))
 
@@ -337,3 +338,13 @@ def test_every_episode_is_filmed(tmp_path):
     for number, each in enumerate(load_trajectories(tmp_path / "demos")):
         with imageio.get_reader(tmp_path / "films" / f"episode-{number}.mp4") as film:
             assert film.count_frames() == len(each) + 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_events_and_kpis_are_those_of_the_episodes(workers):
+    found = statistics_of(roll_out(task(Market), 10, workers=workers))
+    assert found["event/price/sum_mean"] == pytest.approx(found["return_mean"])
+    assert found["event/price/sum_mean"] == pytest.approx(
+        sum(found[f"actor/{name}/event/price/sum_mean"] for name in ("north", "south"))
+    )
+    assert 0 < found["kpi/mean_price"] < 1

@@ -29,7 +29,8 @@ def evaluate(
     policy: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="An exported policy, or a policy plugin, that acts in the run's environment."
+            metavar="POLICY",
+            help="A policy plugin, a class module:Class, or an exported file, that acts in the run's environment.",
         ),
     ] = None,
     video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film the first episode into this folder.")] = None,
@@ -51,7 +52,7 @@ def evaluate(
     Examples:
       maze eval runs/first
       maze eval runs/first --episodes 100 --seed 7 --json
-      maze eval runs/first --policy policy.onnx
+      maze eval runs/first --policy my_heuristics:Balance
     """
     from maze_core.base.errors import ConfigError
 

@@ -49,7 +49,7 @@ def wrong_argument(observation: Any, space: gymnasium.Space[Any]) -> ConfigError
     shape = np.shape(observation) if isinstance(observation, np.ndarray | list) else ()
     if isinstance(space, gymnasium.spaces.Box) and len(shape) == len(space.shape) + 1 and shape[1:] == space.shape:
         problem = f"is a batch of {shape[0]}, of shape {shape}; it must be one observation, of shape {space.shape}"
-        return ConfigError(problem, "observation", "Next: a call for each of them.")
+        return ConfigError(problem, "observation", "Next: context.compute_actions(observations)")
     return None
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from gymnasium.spaces import Box
-
 from maze_core.base.seeding import load_random_states, random_states
 from maze_core.base.tree import stack_trees
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.envs.spaces import flatten_space
+from maze_core.collect.policies.action_check import ActionCheck
 
 if TYPE_CHECKING:
+    import numpy as np
     from gymnasium import Space
 
     from maze_core.base.tree import Tree
@@ -31,8 +29,7 @@ class RuleAgent(Agent):
 
     def __init__(self, policy: ActingPolicy, rngs: Sequence[np.random.Generator], action_space: Space[Any]) -> None:
         self._policy, self._rngs = policy, rngs
-        leaves = flatten_space(action_space, "action")
-        self._bounds = {key: (box.low, box.high) for key, box in leaves.items() if isinstance(box, Box)}
+        self._check = ActionCheck(action_space, f"the policy {policy.config.name or type(policy).__name__}")
 
     def begin(self, rows: Sequence[int]) -> None:
         """Tell the policy that new episodes begin in these rows."""
@@ -40,9 +37,12 @@ class RuleAgent(Agent):
             self._policy.begin(row)
 
     def act(self, obs: Tree) -> Choice:
-        """Choose an action for every row, as the environments will execute it."""
-        chosen = self._policy.act(obs, self._rngs)
-        actions = {k: np.clip(v, *self._bounds[k]) if k in self._bounds else v for k, v in chosen.items()}
+        """Choose an action for every row, as the environments will execute it.
+
+        Raises:
+            RunError: the policy returned something else than actions.
+        """
+        actions = self._check(self._policy.act(obs, self._rngs), len(self._rngs))
         return Choice(actions, actions)
 
     def ahead(self, steps: int) -> Tree | None:

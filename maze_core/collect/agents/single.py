@@ -1,13 +1,15 @@
-"""A policy outside training: one observation in, one action out, both as the environment has them."""
+"""A policy outside training: observations in, actions out, both as the environment has them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.tree import concat_trees
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.agents.refusals import refused, value_problem, wrong_argument
 from maze_core.envs.checks import UnlikeSpaceError
@@ -16,6 +18,8 @@ from maze_core.envs.masks import MaskCheck
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.models.policy import Policy
@@ -36,12 +40,58 @@ def compute_action(
     Raises:
         ConfigError: the policy remembers, so a single observation does not decide; or the observation is refused.
     """
+    _check_forgets(policy)
+    return SingleAgent(policy, deterministic=deterministic, generator=generator, check=check).act(observation)
+
+
+def compute_actions(
+    policy: Policy,
+    observations: Iterable[Any],
+    *,
+    deterministic: bool = True,
+    generator: torch.Generator | None = None,
+    check: bool = True,
+) -> list[Any]:
+    """Return the actions for many observations, computed at once: one for each, as `compute_action` returns it.
+
+    `observations`: a list of them, or an array with the observations along its first axis.
+
+    Raises:
+        ConfigError: as for `compute_action`, or this is no list; the message has the number of a refused observation.
+    """
+    _check_forgets(policy)
+    rows = _listed(observations, policy.observation_space)
+    reader = _Reader(policy, check=check)
+    trees = []
+    for number, observation in enumerate(rows):
+        try:
+            trees.append(reader.tree(observation))
+        except ConfigError as error:
+            raise ConfigError(f"number {number}: {error.message}", "observations", error.hint) from error
+    if not trees:
+        return []
+    noise = None if deterministic else SharedNoise(len(trees), generator or torch.default_generator)
+    actions = NetworkAgent(policy, noise).act(concat_trees(trees)).actions
+    return ActionCodec(policy.action_space).rows(actions)
+
+
+def _check_forgets(policy: Policy) -> None:
     if remembers(policy):
         raise ConfigError(
             "a policy with memory needs the observations in order: one alone does not decide its action",
             hint="Next: agent = context.agent(), agent.reset() where an episode begins, agent.act(observation)",
         )
-    return SingleAgent(policy, deterministic=deterministic, generator=generator, check=check).act(observation)
+
+
+def _listed(observations: Any, space: gymnasium.Space[Any]) -> list[Any]:
+    """Return a batch of observations as a list of them."""
+    if isinstance(observations, Mapping | str) or not isinstance(observations, Iterable):
+        got = type(observations).__name__
+        raise ConfigError(f"must be a list of observations, got {got}", "observations", f"Each is one of {space}.")
+    try:
+        return list(observations)
+    except TypeError as error:  # an array without a first axis
+        raise ConfigError(f"must be a list of observations: {error}", "observations") from error
 
 
 class SingleAgent:
@@ -71,9 +121,7 @@ class SingleAgent:
         planning: PlanningBeside | None = None,
     ) -> None:
         self._planning = planning
-        self._space = policy.observation_space
-        self._masks = MaskCheck(policy.observation_space, policy.action_space) if check else None
-        self._observations, self._actions = ObservationCodec(policy.observation_space), ActionCodec(policy.action_space)
+        self._reader, self._actions = _Reader(policy, check=check), ActionCodec(policy.action_space)
         self._agent = NetworkAgent(
             policy, None if deterministic else SharedNoise(1, generator or torch.default_generator)
         )
@@ -101,8 +149,7 @@ class SingleAgent:
                 "this policy decides by what its last action was paid, too",
                 hint="Next: agent.act(observation, reward), and agent.reset() where an episode begins",
             )
-        masks = self._masks
-        tree = self._unchecked(observation) if masks is None else self._checked(observation, masks)
+        tree = self._reader.tree(observation)
         if self._agent.hears and self._taken:
             self._agent.hear(self._taken, np.array([reward], np.float32))
         actions = self._agent.act(tree).actions
@@ -110,6 +157,23 @@ class SingleAgent:
             actions = self._planning.choose(observation, actions)
         self._taken = actions
         return self._actions.rows(actions)[0]
+
+
+class _Reader:
+    """Reads observations, and refuses those that training refuses, see `SingleAgent`."""
+
+    def __init__(self, policy: Policy, *, check: bool) -> None:
+        self._space = policy.observation_space
+        self._masks = MaskCheck(policy.observation_space, policy.action_space) if check else None
+        self._observations = ObservationCodec(policy.observation_space)
+
+    def tree(self, observation: Any) -> Tree:
+        """Return an observation with leaves [1, …].
+
+        Raises:
+            ConfigError: it is refused.
+        """
+        return self._unchecked(observation) if self._masks is None else self._checked(observation, self._masks)
 
     def _unchecked(self, observation: Any) -> Tree:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -78,13 +79,33 @@ def build_policy_plugin(
 
     Raises:
         ConfigError: there is no such policy, or it does not support these spaces.
-        PluginError: it is not an `ActingPolicy`.
+        PluginError: it is not an `ActingPolicy`, or its methods take other arguments.
     """
     from maze_core.base.errors import PluginError
 
     plugin: Callable[[Any], Any] = load("policy", config.name)
+    if missing := getattr(plugin, "__abstractmethods__", None):
+        raise PluginError(f"policy plugin {config.name!r} has no method {', '.join(sorted(missing))}")
+    _check_takes(config.name, plugin, "config")
     policy = plugin(config)
     if not isinstance(policy, ActingPolicy):
         raise PluginError(f"policy plugin {config.name!r}: {type(policy).__name__} does not derive from ActingPolicy")
+    _check_takes(config.name, policy.setup, "observation_space", "action_space")
+    _check_takes(config.name, policy.act, "obs", "rngs")
+    _check_takes(config.name, policy.begin, "row")
     policy.setup(observation_space, action_space)
     return policy
+
+
+def _check_takes(name: str, called: Callable[..., Any], *arguments: str) -> None:
+    """Raise PluginError if a policy's class, or a method, does not take the arguments with which it is called."""
+    from maze_core.base.blame import definition
+    from maze_core.base.errors import PluginError
+
+    try:
+        inspect.signature(called).bind(*arguments)
+    except TypeError as error:
+        wanted = f"must take ({', '.join(arguments)})"
+        raise PluginError(f"policy plugin {name!r}: {definition(called) or called} {wanted}: {error}") from None
+    except ValueError:  # a built-in has no signature
+        return

@@ -29,6 +29,8 @@ class Round:
     """The rewards before wrappers, which are counted as returns; None: the rewards themselves."""
     critic: Any = None
     """What critics alone see of the whole environment now, in its `critic_space`."""
+    infos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each agent is told beside its observation, for wrappers; those not named are told nothing."""
 
 
 class MultiAgentEnv(ABC):

@@ -57,6 +57,7 @@ class AgentsVectorEnv:
         self.observation_space, self.action_space = self._layout.observation_space, self._layout.action_space
         self._actions = ActionCodec(self.action_space)
         self._log = StepLog(self._actions.specs, self.num_envs)
+        self._keeps_raw = False
         specs = space_specs(self.observation_space, "observation")
         self._current, self._last = allocate(specs, (self.num_envs,)), allocate(specs, (self.num_envs,))
         self._seeds: EpisodeSeeds | None = None
@@ -75,17 +76,21 @@ class AgentsVectorEnv:
             self._read(c, outcome)
         self._write(out)
 
+    def keep_raw(self) -> None:
+        """Return the rewards before all wrappers, too, from now on: `StepResult.raw`."""
+        self._keeps_raw = True
+
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every copy with the actions of the agents that act; write the next observations into `out`."""
         valid = self._acting.copy()
-        rewards = np.zeros(self.num_envs)
+        rewards, raw = np.zeros((2, self.num_envs))
         terminated, truncated, restarted = np.zeros((3, self.num_envs), np.bool_)
         episodes: list[Episode] = []
         chosen = self._actions.rows(actions)
         self._clock += 1
         for c in range(len(self.envs)):
             outcome = self._play(c, chosen)
-            self._collect(c, outcome, rewards, terminated, truncated)
+            self._collect(c, outcome, rewards, raw, terminated, truncated)
             if not outcome.acting:
                 self._stored(rewards)  # before the copy counts its next episode
                 episodes.append(self._end(c, outcome))
@@ -101,6 +106,7 @@ class AgentsVectorEnv:
         final_obs = take_rows(self._last, ended) if len(ended) else None
         result = StepResult(reward32, terminated, truncated, valid, ended, final_obs, episodes, not valid.all())
         result.acting, result.restarted = self._acting.copy(), restarted
+        result.raw = raw.astype(np.float32) if self._keeps_raw else None
         return result
 
     def state(self) -> dict[str, Any]:
@@ -215,15 +221,22 @@ class AgentsVectorEnv:
             raise failure(self._place(c), exc) from exc
 
     def _collect(
-        self, c: int, outcome: Round, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+        self,
+        c: int,
+        outcome: Round,
+        rewards: np.ndarray,
+        raw: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
     ) -> None:
-        """Write a step's rewards, flags and last observations into the arrays `[N]`."""
+        """Write a step's rewards, also those before the wrappers, flags and last observations into the arrays `[N]`."""
         for agent, reward in outcome.rewards.items():
             row = self._row(c, agent)
             if type(reward) is not float and not is_number(reward):
                 raise failure(self._place(c), not_a_number(reward))
             rewards[row] = reward
-            self._returns[row] += reward if outcome.raw is None else outcome.raw.get(agent, 0.0)
+            raw[row] = reward if outcome.raw is None else outcome.raw.get(agent, 0.0)
+            self._returns[row] += raw[row]
         for flags, ended in ((truncated, outcome.truncated), (terminated, outcome.terminated)):
             for agent, observation in ended.items():
                 row = self._row(c, agent)
@@ -292,13 +305,13 @@ class AgentsVectorEnv:
         """Repeat the last `length` steps of copy c; return False where rewards differ or the episode ends."""
         self._started[c] = self._clock - length
         self._read(c, self._reset(c))
-        rewards = np.zeros(self.num_envs)
+        rewards, raw = np.zeros((2, self.num_envs))
         flags = np.zeros((2, self.num_envs), np.bool_)
         same = True
         for t in range(self._clock - length, self._clock):
             outcome = self._play(c, self._actions.rows(take_rows(state["actions"], t)))
             rewards[:] = 0
-            self._collect(c, outcome, rewards, *flags)
+            self._collect(c, outcome, rewards, raw, *flags)
             same &= np.array_equal(rewards[self._rows(c)].astype(np.float32), state["rewards"][t, self._rows(c)])
             if not outcome.acting:
                 self._end(c, outcome)

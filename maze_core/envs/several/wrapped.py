@@ -25,13 +25,15 @@ class Part(gymnasium.Env[Any, Any]):
         self.metadata = {"render_modes": []}
         self.given: tuple[Any, float, bool, bool] = (None, 0.0, False, False)
         """Observation, reward and flags of the next call."""
+        self.info: Mapping[str, Any] = {}
+        """The info of the next call."""
         self.sent: Any = None
         """The action that the environment has got."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Return the agent's first observation."""
         super().reset(seed=seed)
-        return self.given[0], {}
+        return self.given[0], dict(self.info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Return what followed from the action that was sent.
@@ -46,7 +48,7 @@ class Part(gymnasium.Env[Any, Any]):
                 "Next: leave it out. Those of maze-wrappers for several agents: maze plugins list wrapper",
             )
         self.sent = None  # not a second time
-        return (*self.given, {})
+        return (*self.given, dict(self.info))
 
 
 class WrappedParts(WrappedAgents):
@@ -66,15 +68,16 @@ class WrappedParts(WrappedAgents):
     def __init__(self, env: MultiAgentEnv, wrap: Wrap, name: str) -> None:
         super().__init__(env)
         self._parts = {agent: Part(env, agent) for agent in env.agents}
-        self._wrapped = {agent: wrap(part) for agent, part in self._parts.items()}
-        if any(map(lasting_layers, self._wrapped.values())):
+        self.wrapped = {agent: wrap(part) for agent, part in self._parts.items()}
+        """The wrapped part of each agent."""
+        if any(map(lasting_layers, self.wrapped.values())):
             raise ConfigError(
                 f"{name} remembers earlier episodes, which a run with several agents does not save",
                 "wrappers",
                 "Next: leave it out; observations are normalised by --set model.normalize_observations=true",
             )
-        self.observation_spaces = {agent: each.observation_space for agent, each in self._wrapped.items()}
-        self.action_spaces = {agent: each.action_space for agent, each in self._wrapped.items()}
+        self.observation_spaces = {agent: each.observation_space for agent, each in self.wrapped.items()}
+        self.action_spaces = {agent: each.action_space for agent, each in self.wrapped.items()}
 
     def reset(self, seed: int) -> Round:
         """Begin an episode."""
@@ -85,7 +88,7 @@ class WrappedParts(WrappedAgents):
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Step with the actions that the wrappers make of these."""
-        sent = {agent: _inner(self._wrapped[agent], action) for agent, action in actions.items()}
+        sent = {agent: _inner(self.wrapped[agent], action) for agent, action in actions.items()}
         self._actions |= actions
         for agent, action in sent.items():
             self._parts[agent].sent = action
@@ -94,8 +97,8 @@ class WrappedParts(WrappedAgents):
     def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return what the agent observes here, as after a reset: the wrappers have no earlier observations."""
         part = self._parts[agent]
-        part.given = (self.env.observed(agent, observation, info), 0.0, False, False)
-        return self._wrapped[agent].reset()[0]
+        part.given, part.info = (self.env.observed(agent, observation, info), 0.0, False, False), info
+        return self.wrapped[agent].reset()[0]
 
     def _told(self, outcome: Round) -> Round:
         """Return a round as the agents see it: what an agent was paid while it waited comes with what it sees next."""
@@ -105,34 +108,41 @@ class WrappedParts(WrappedAgents):
                 owed[agent] = owed.get(agent, 0.0) + reward
         rewards, raw_rewards = dict[str, float](), dict[str, float]()
         seen: tuple[dict[str, Any], ...] = ({}, {}, {})
+        infos = dict[str, Mapping[str, Any]]()
         for kind, part in enumerate((outcome.acting, outcome.terminated, outcome.truncated)):
             for agent, observation in part.items():
                 raw_rewards[agent] = self._raw_owed.pop(agent, 0.0)
                 rewards[agent] = self._owed.pop(agent, 0.0)
-                seen[kind][agent], rewards[agent] = self._seen(agent, observation, rewards[agent], kind == 1, kind == 2)
+                self._parts[agent].given = (observation, rewards[agent], kind == 1, kind == 2)
+                self._parts[agent].info = outcome.infos.get(agent, {})
+                seen[kind][agent], rewards[agent], infos[agent] = self._seen(agent)
         acting, terminated, truncated = seen
         return replace(
-            outcome, acting=acting, rewards=rewards, terminated=terminated, truncated=truncated, raw=raw_rewards
+            outcome,
+            acting=acting,
+            rewards=rewards,
+            terminated=terminated,
+            truncated=truncated,
+            raw=raw_rewards,
+            infos=infos,
         )
 
-    def _seen(
-        self, agent: str, observation: Any, reward: float, terminated: bool, truncated: bool
-    ) -> tuple[Any, float]:
-        """Return what an agent sees and is paid after its wrapper."""
-        part, wrapped = self._parts[agent], self._wrapped[agent]
-        part.given = (observation, reward, terminated, truncated)
+    def _seen(self, agent: str) -> tuple[Any, float, Mapping[str, Any]]:
+        """Return what an agent sees, is paid and is told after its wrapper."""
+        wrapped, (_, reward, terminated, truncated) = self.wrapped[agent], self._parts[agent].given
         if agent not in self._begun:
             self._begun.add(agent)
             seed = np.random.SeedSequence([self._seed, list(self._parts).index(agent)]).generate_state(1)[0]
-            return wrapped.reset(seed=int(seed))[0], reward
-        seen, paid, over, cut, _ = wrapped.step(self._actions.pop(agent))
+            seen, info = wrapped.reset(seed=int(seed))
+            return seen, reward, info
+        seen, paid, over, cut, info = wrapped.step(self._actions.pop(agent))
         if (over, cut) != (terminated, truncated):
             raise ConfigError(
                 "a wrapper ends the part of an agent, which goes on in the environment",
                 "wrappers",
                 "Next: --wrappers time_limit, which ends the episode of all",
             )
-        return seen, float(paid)
+        return seen, float(paid), info
 
 
 class RepeatedActions(WrappedAgents):

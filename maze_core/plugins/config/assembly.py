@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -237,12 +238,18 @@ def policy_part(part: Any, where: str, load: discovery.Loader = discovery.load) 
 
 
 def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load) -> PluginConfig:
-    """Return the configuration of a policy plugin by its name, or by a file that it plays.
+    """Return the configuration of a policy plugin by its name, by a class `module:Class`, or by a file that it plays.
 
     A file is played by the plugin that has the name of its suffix, such as `onnx`, with the parameter `file`.
     """
-    suffix = "" if policy in discovery.names("policy") else Path(policy).suffix.removeprefix(".")
+    named = policy in discovery.names("policy") or is_class_name(policy)
+    suffix = "" if named else Path(policy).suffix.removeprefix(".")
     return part_config("policy", {"name": suffix, "file": policy} if suffix else {"name": policy}, overrides, load)
+
+
+def is_class_name(text: str) -> bool:
+    """Return True if a text has the form `module:Class`."""
+    return re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", text) is not None
 
 
 def env_config(

@@ -12,6 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import torch_threads
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.policies.base import build_policy_plugin
+from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import policy_config
 from maze_core.plugins.extensions import VIDEO, extension
@@ -64,7 +65,8 @@ def evaluate_saved(
         deterministic: most likely actions instead of samples; None: as configured.
         checkpoint: best, last or previous; None: the best, or the last if there is none.
         video: a folder to record the first episodes in.
-        policy: a policy plugin, or a file that one plays, which acts instead of the run's network.
+        policy: a policy plugin, a class `module:Class`, or a file that a plugin plays, which acts instead of the run's
+            network.
         runner: name of the runner that steps the environments; None: that of the run, on this machine.
         overrides: further changes of the configuration, and of that of `policy`, as `path=value` texts.
         look_ahead: with the run's planner, if it has one; False: the network acts alone.
@@ -74,6 +76,7 @@ def evaluate_saved(
     changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
+    load = said_classes(policy, load=load)
     its = [text for text in overrides if text.strip().startswith("policy.")]
     overrides = [
         *(text for text in overrides if text not in its),

@@ -15,6 +15,7 @@ from maze_core.base.plain_json import is_count, is_number
 from maze_core.base.process_state import process_turn, torch_threads
 from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
+from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import load_config_to_act, load_saved_config
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
@@ -58,10 +59,11 @@ def open_policy(
         to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
     if missing:
         to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
-    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+    folder = checkpoint_folder(run_dir, checkpoint)
+    saved = read_checkpoint(folder)
     run = Run(config, load=load, to_act=True)
     try:
-        run.run_dir = run_dir
+        run.run_dir, run.checkpoint = run_dir, folder.name
         _check_spaces(run)
         run.build_policy()
         check_finite(run.policy, saved.model, "policy")
@@ -94,6 +96,7 @@ def reopen(
         CheckpointError: the checkpoint is missing, damaged, or not of this configuration.
     """
     run_dir = find_run(run_dir)
+    load = said_classes((), overrides, load)
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:

@@ -13,6 +13,7 @@ from maze_core.cli import output
 
 if TYPE_CHECKING:
     from maze_compare.records import DamagedRun, RunRecord
+    from maze_compare.rivals import Rival
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, compare and plot runs.")
 
@@ -28,6 +29,14 @@ _Where = Annotated[
 ]
 _State = Annotated[
     str | None, typer.Option(metavar="STATE", help="finished, failed, interrupted, running, killed or damaged.")
+]
+_Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="POLICY",
+        help="Also the score of a policy plugin, a class module:Class or an exported file; repeatable.",
+    ),
 ]
 _Sort = Annotated[
     str, typer.Option(metavar="COLUMN", help="when, env, algorithm, seed, state, steps, best, final or path.")
@@ -59,6 +68,7 @@ def list_runs(
     where: _Where = None,
     sort: _Sort = "when",
     reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
+    policy: _Policies = None,
     as_json: _Json = False,
 ) -> None:
     """List runs with their state and returns, the newest last; damaged ones at the end, with the reason.
@@ -69,16 +79,22 @@ def list_runs(
       maze runs list runs/CartPole-v1 --state finished --sort best
       maze runs list --where algorithm.lr=1e-3 --json
     """
+
     _check("--sort", sort, list(_SORTS))
     whole, damaged = _runs(folders or [Path("runs")], env, algorithm, where, state)
     whole.sort(key=_SORTS[sort], reverse=reverse)
+    scored = _rivals(policy, whole)
     if as_json:
-        output.print_json([*(run.overview() for run in whole), *map(_damage, damaged)])
+        output.print_json(
+            [*(run.overview() for run in whole), *map(_damage, damaged), *(each.plain_facts() for each in scored)]
+        )
     elif whole or damaged:
         headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
         output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)], (7, 2, 6, 3, 5, 1, 4))
     else:
         typer.echo("no run matches these filters")
+    for rival in scored:
+        output.say(rival.sentence())
     for each in damaged:
         output.warn(f"damaged: {each.path}: {each.reason}")
 
@@ -91,6 +107,7 @@ def compare(
     algorithm: _Algorithm = None,
     where: _Where = None,
     minimize: Annotated[bool, typer.Option("--minimize", help="Lower values of the metric are better.")] = False,
+    policy: _Policies = None,
     as_json: _Json = False,
 ) -> None:
     """Show where configurations differ, and their results.
@@ -103,20 +120,23 @@ def compare(
     Examples:
       maze runs compare runs/first runs/second
       maze runs compare runs/CartPole-v1 --metric eval/length_median
+      maze runs compare runs/CartPole-v1 --policy my_heuristics:Balance
     """
     from maze_compare.comparison import group_facts, print_groups, ranked
     from maze_compare.groups import differing, group, no_metric
     from maze_compare.records import RETURN
 
-    groups = ranked(group(_some(_records(runs, env, algorithm, where))), metric, minimize)
+    found = _some(_records(runs, env, algorithm, where))
+    groups = ranked(group(found), metric, minimize)
     if metric != RETURN and all(run.value(metric, "last") is None for each in groups for run in each.runs):
         raise no_metric(groups, metric)
-    paths = differing(groups)
+    paths, scored = differing(groups), _rivals(policy, found, metric)
     if as_json:
         facts = [group_facts(each, groups, paths, metric, minimize) for each in groups]
-        output.print_json({"differing": paths, "groups": facts})
+        more = {"policies": [each.plain_facts() for each in scored]} if policy else {}
+        output.print_json({"differing": paths, "groups": facts, **more})
         return
-    print_groups(groups, paths, metric, minimize)
+    print_groups(groups, paths, metric, minimize, scored)
 
 
 @app.command()
@@ -132,11 +152,12 @@ def plot(
     algorithm: _Algorithm = None,
     where: _Where = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the plot; the environments if not given.")] = "",
+    policy: _Policies = None,
 ) -> None:
     """Draw learning curves with a band over the seeds.
 
     For each configuration: the mean over its seeds, a band of one standard deviation within the range of its runs, and
-    a thin line for each run.
+    a thin line for each run. Each `--policy` is a horizontal line.
 
     \b
     Examples:
@@ -153,7 +174,8 @@ def plot(
     axis = next(each for each in axes if each == x)
     found = _some(_records(runs, env, algorithm, where))
     lines = curves(group(found), metric, axis, smooth)
-    draw(lines, metric, axis, out, title or ", ".join(sorted({run.env for run in found})))
+    scores = {each.title: each.value for each in _rivals(policy, found, metric)}
+    draw(lines, metric, axis, out, title or ", ".join(sorted({run.env for run in found})), scores)
     drawn = sum(len(each.runs) for each in lines)
     output.say(f"{out}: {counted(drawn, 'run')} in {counted(len(lines), 'curve')}")
     if drawn < len(found):
@@ -244,6 +266,17 @@ def _runs(
         if run.damage:
             output.warn(run.damage)
     return whole, damaged
+
+
+def _rivals(policies: Sequence[str] | None, runs: Sequence[RunRecord], metric: str = "eval/return_mean") -> list[Rival]:
+    """Return the scores of policies in the environments of runs."""
+    if not policies:
+        return []
+    from maze_compare.rivals import rivals
+    from maze_core.base.local_modules import allow_local_modules
+
+    allow_local_modules()
+    return rivals(policies, runs, metric)
 
 
 def _some(records: list[RunRecord]) -> list[RunRecord]:

@@ -14,6 +14,7 @@ from maze_core.cli import output
 
 if TYPE_CHECKING:
     from maze_compare.groups import Group
+    from maze_compare.rivals import Rival
     from maze_compare.significance import Estimate
 
 _NAMED = 5
@@ -74,8 +75,10 @@ def group_facts(
     }
 
 
-def print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
-    """Print a row for each group; a column if there are more settings than groups."""
+def print_groups(
+    groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool, rivals: Sequence[Rival]
+) -> None:
+    """Print a row for each group, or a column if there are more settings than groups; and a line for each rival."""
     shared = paths or ["algorithm.name", "env.id"]
     letters = [chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups))]
     columns = [
@@ -100,6 +103,8 @@ def print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, min
         output.say(f"{letter}: {', '.join(names)}")
     output.say(f"best and final: {metric}, mean ± standard deviation over the runs; IQM: mean of the middle half")
     _print_verdicts(groups, letters, metric, minimize)
+    for rival in rivals:
+        output.say(rival.sentence(dict(zip(letters, groups, strict=True)), minimize=minimize))
     if any(len(set(each.seeds)) < len(each.runs) for each in groups):
         typer.echo("some runs repeat the seed of another run and add no information")
     if not paths and len(groups) == 1:

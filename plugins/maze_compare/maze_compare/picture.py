@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from maze_compare.curves import Axis, Curve
@@ -26,22 +27,32 @@ _IN_PICTURE = 8
 """Most labels inside the axes; more are placed next to them."""
 
 
-def draw(curves: Sequence[Curve], metric: str, axis: Axis, out: Path, title: str = "") -> None:
-    """Write a picture of the curves, in the format of the file's extension.
+def draw(
+    curves: Sequence[Curve],
+    metric: str,
+    axis: Axis,
+    out: Path,
+    title: str = "",
+    scores: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Write a picture of the curves, in the format of the file's extension, with a horizontal line for each score.
 
     Raises:
         ConfigError: matplotlib is missing, or the file cannot be written.
     """
-    figure = _figure(len(curves))
+    figure = _figure(len(curves) + len(scores))
     from matplotlib import rc_context
 
     # A matplotlibrc of the current folder may come from others, and with this setting programs of TeX are run.
     with rc_context({"text.usetex": False}):
-        _compose(figure, curves, metric, axis, title)
+        axes = _compose(figure, curves, metric, axis, title)
+        for index, (label, score) in enumerate(scores.items()):
+            axes.axhline(score, color="0.35", linestyle=_DASHES[1 + index % 3], linewidth=1.2, label=label)
+        _add_legend(axes, len(curves) + len(scores))
         _save(figure, out)
 
 
-def _compose(figure: Figure, curves: Sequence[Curve], metric: str, axis: Axis, title: str) -> None:
+def _compose(figure: Figure, curves: Sequence[Curve], metric: str, axis: Axis, title: str) -> Axes:
     axes = figure.add_subplot()
     for index, curve in enumerate(curves):
         _draw_curve(axes, curve, _COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)])
@@ -50,8 +61,12 @@ def _compose(figure: Figure, curves: Sequence[Curve], metric: str, axis: Axis, t
     axes.spines[["top", "right"]].set_visible(False)
     if axis != "epoch":
         axes.xaxis.set_major_formatter(lambda value, _: _brief(value))
+    return axes
+
+
+def _add_legend(axes: Axes, count: int) -> None:
     beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-    axes.legend(frameon=False, fontsize="small", **({} if len(curves) <= _IN_PICTURE else beside))
+    axes.legend(frameon=False, fontsize="small", **({} if count <= _IN_PICTURE else beside))
 
 
 def _save(figure: Figure, out: Path) -> None:

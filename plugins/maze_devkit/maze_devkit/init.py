@@ -12,7 +12,7 @@ def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The project's name, such as my_robot.")],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where the project's folder is made.")] = Path(),
 ) -> None:
-    """Write a new project: an environment of your own, experiments, presets, a test and a Makefile.
+    """Write a new project: an environment of your own, a heuristic, experiments, presets, tests and a Makefile.
 
     \b
     Examples:
@@ -26,4 +26,5 @@ def init(
     typer.echo(f"wrote {path}: a project that works\n")
     steps = [f"cd {argument(path)}", "make test", "maze train --experiment quick"]
     typer.echo("\n".join(f"  {step}" for step in steps))
-    typer.echo(f"\nThen make it yours: {name}.py is the environment, experiments/quick.yaml the run.")
+    files = f"{name}.py is the environment, {name}_heuristics.py a rule to beat, experiments/quick.yaml the run"
+    typer.echo(f"\nThen make it yours: {files}.")

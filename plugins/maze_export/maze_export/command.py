@@ -61,7 +61,7 @@ def export(
     with closing(open_policy(run, checkpoint, [*(set_ or ()), *here])) as opened:
         written = export_policy(opened, out, None if format is None else format.value, stochastic=stochastic)
     if as_json:
-        facts = {"file": str(written.file), "bytes": written.bytes, "rows": written.rows}
+        facts = {"file": str(written.file), "bytes": written.bytes, "rows": written.rows, "sha256": written.sha256}
         output.print_json({**facts, **({"without_look_ahead_of": written.without} if written.without else {})})
         return
     output.say(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError
@@ -13,10 +13,11 @@ from maze_core.base.process_state import torch_threads
 from maze_core.base.terminal_text import shown
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.wrappers.carry import cycled
-from maze_core.run.saved.run_dir import versions
 from maze_export.agreement import ENVS, ROWS, check_agreement, recorded
 from maze_export.formats import FORMATS, Format, load, write
 from maze_export.graph import ExportedPolicy, actor
+from maze_export.meanings import declared_actions
+from maze_export.origin import facts_of, planner_names
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -31,6 +32,8 @@ class Exported(NamedTuple):
     """Observations on which it was compared with torch."""
     without: tuple[str, ...] = ()
     """The plugins with which the run looks ahead: the file is the network alone."""
+    sha256: str = ""
+    """Checksum of the file."""
 
 
 def export_policy(
@@ -56,7 +59,8 @@ def export_policy(
     run.check_open()
     with torch_threads(run.config.threads):
         policy = ExportedPolicy(actor(run.policy), stochastic=stochastic)
-        data = write(policy, chosen, json.dumps(policy.interface.to_json(**_facts(run))))
+        about = policy.interface.to_json(**facts_of(run), actions=declared_actions(run, policy.interface))
+        data = write(policy, chosen, about)
         with closing(vector_env(run.env_builder("rollout"), ENVS)) as env:
             env.load_memory(cycled(run.wrapper_memory(), range(ENVS)))
             obs, state = recorded(policy.policy, env, run.seed, ROWS)
@@ -65,14 +69,9 @@ def export_policy(
         files.write_bytes(file, data)
     except OSError as error:
         raise _unwritable(file, str(error.strerror)) from None
-    return Exported(file, len(data), len(next(iter(obs.values()))), _planners(run))
-
-
-def _planners(run: Run) -> tuple[str, ...]:
-    """Return the plugins with which a run looks ahead where it acts."""
-    if run.planners is None or run.planning("acting") is None:
-        return ()
-    return tuple(config.name for _, config, _ in run.planners.parts)
+    return Exported(
+        file, len(data), len(next(iter(obs.values()))), planner_names(run), hashlib.sha256(data).hexdigest()
+    )
 
 
 def _format(file: Path, format: Format | None) -> Format:
@@ -97,19 +96,3 @@ def _format(file: Path, format: Format | None) -> Format:
 
 def _unwritable(file: Path, reason: str) -> ConfigError:
     return ConfigError(f"cannot write {file}: {reason}", "--out")
-
-
-def _facts(run: Run) -> dict[str, Any]:
-    """Return where the policy comes from, for the file's metadata; no path of this machine."""
-    origin = {
-        "name": None if run.run_dir is None else run.run_dir.resolve().name,
-        "algorithm": run.config.algorithm.name,
-        "env": run.config.env_title,
-        "wrappers": [wrapper.name for wrapper in run.config.wrappers],
-        "epoch": run.epoch,
-        "env_steps": run.env_steps,
-        "seed": run.seed,
-    }
-    if planners := _planners(run):
-        origin["without_look_ahead_of"] = list(planners)
-    return {"run": origin, "versions": versions(["maze-export", "onnx", "onnxscript", "onnxruntime"])}

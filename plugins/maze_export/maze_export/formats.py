@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
@@ -32,15 +33,15 @@ Play = Callable[["Tree"], "Tree"]
 """Runs an exported policy: inputs by name, leaves [B, …], to outputs by name."""
 
 
-def write(policy: ExportedPolicy, name: Format, metadata: str) -> bytes:
-    """Return the contents of a file with a policy and its metadata.
+def write(policy: ExportedPolicy, name: Format, about: Mapping[str, Any]) -> bytes:
+    """Return the contents of a file with a policy and its description.
 
     Raises:
         ConfigError: torch cannot export this network.
     """
     try:
         with _silent():
-            return _WRITERS[name](policy, metadata)
+            return _WRITERS[name](policy, about)
     except Exception as error:  # noqa: BLE001 — whatever the exporter and the network raise
         reason = printable(str(error).strip().partition("\n")[0], 300)
         hint = "A model's forward must not branch on the values of tensors, and must treat the rows of a batch alike."
@@ -53,7 +54,7 @@ def load(data: bytes, name: Format, interface: Interface) -> Play:
         return _LOADERS[name](data, interface)
 
 
-def _write_onnx(policy: ExportedPolicy, metadata: str) -> bytes:
+def _write_onnx(policy: ExportedPolicy, about: Mapping[str, Any]) -> bytes:
     interface = policy.interface
     program = torch.onnx.export(
         _program(policy),
@@ -68,14 +69,17 @@ def _write_onnx(policy: ExportedPolicy, metadata: str) -> bytes:
     for node in model.graph:
         node.metadata_props.clear()  # names of the exporter
     model.metadata_props.clear()
-    model.metadata_props[METADATA] = metadata
+    model.metadata_props[METADATA] = json.dumps(about)
+    model.graph.name, model.doc_string = "policy", about["description"]
+    model.producer_name, model.producer_version = "maze-export", about["versions"]["maze-export"]
+    model.model_version = about["run"]["epoch"]  # a reader of a file without one makes up a number
     written: bytes = program.model_proto.SerializeToString()
     return written
 
 
-def _write_pt2(policy: ExportedPolicy, metadata: str) -> bytes:
+def _write_pt2(policy: ExportedPolicy, about: Mapping[str, Any]) -> bytes:
     file = io.BytesIO()
-    torch.export.save(_program(policy), file, extra_files={PT2_FILE: metadata})
+    torch.export.save(_program(policy), file, extra_files={PT2_FILE: json.dumps(about)})
     return file.getvalue()
 
 
@@ -111,7 +115,10 @@ def _load_pt2(data: bytes, interface: Interface) -> Play:
     return play
 
 
-_WRITERS: Mapping[Format, Callable[[ExportedPolicy, str], bytes]] = {"onnx": _write_onnx, "pt2": _write_pt2}
+_WRITERS: Mapping[Format, Callable[[ExportedPolicy, Mapping[str, Any]], bytes]] = {
+    "onnx": _write_onnx,
+    "pt2": _write_pt2,
+}
 _LOADERS: Mapping[Format, Callable[[bytes, Interface], Play]] = {"onnx": _load_onnx, "pt2": _load_pt2}
 
 

@@ -164,10 +164,12 @@ class AgentsInTurn(PettingZooEnv):
         rewards: dict[str, float] = {}
         ended: dict[str, Any] = {}
         cut: dict[str, Any] = {}
+        infos: dict[str, Mapping[str, Any]] = {}
         while env.agents and not acting:
             (name,) = by_name("step", "agent_selection", {env.agent_selection: None}, names)
             observation, reward, terminated, truncated, info = answer("last", env.last())
-            observation = self._observers[name].observed(observation, info_of({name: info}, name))
+            infos[name] = info_of({name: info}, name)
+            observation = self._observers[name].observed(observation, infos[name])
             rewards[name] = rewards.get(name, 0.0) + numbers("last", {name: reward})[name]
             if not (terminated or truncated):
                 acting[name] = observation
@@ -176,7 +178,7 @@ class AgentsInTurn(PettingZooEnv):
                 ending = env.agent_selection
                 env.step(None)
                 check_gone(ending, env.agents)
-        return Round(acting, rewards, ended, cut, critic=critic)
+        return Round(acting, rewards, ended, cut, critic=critic, infos=infos)
 
     def _observed(self) -> Mapping[str, Any]:
         return {self._names[agent]: self.env.observe(agent) for agent in self.env.agents}
@@ -195,7 +197,8 @@ class AgentsTogether(PettingZooEnv):
         """Begin an episode."""
         observations, infos = answer("reset", self.env.reset(seed=seed))
         self._newest: dict[str, Any] = {}
-        return Round(self._read("reset", observations, infos), critic=self._seen_by_critics())
+        acting = self._read("reset", observations, infos)
+        return Round(acting, critic=self._seen_by_critics(), infos=self._told)
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the actions of all."""
@@ -215,13 +218,15 @@ class AgentsTogether(PettingZooEnv):
             {name: self._newest[name] for name in ended & self._newest.keys()},
             {name: self._newest[name] for name in cut & self._newest.keys()},
             critic=self._seen_by_critics(),
+            infos=self._told,
         )
 
     def _read(self, method: str, observations: Any, infos: Any) -> dict[str, Any]:
         """Return the observations by name, and remember them: an agent may end without another one."""
         self._now = by_name(method, "observations", observations, self._names)
         told = by_name(method, "infos", infos, self._names)
-        seen = {name: self._observers[name].observed(each, info_of(told, name)) for name, each in self._now.items()}
+        self._told = {name: info_of(told, name) for name in {*told, *self._now}}
+        seen = {name: self._observers[name].observed(each, self._told[name]) for name, each in self._now.items()}
         self._newest |= seen
         return seen
 

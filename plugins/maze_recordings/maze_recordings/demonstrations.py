@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,10 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import ConfigError
+from maze_core.envs.several.agents import MultiAgentEnv, WrappedAgents
+from maze_core.envs.several.wrapped import WrappedParts
 from maze_core.envs.wrappers.carry import layers
+from maze_core.plugins.closing import releasing
 from maze_recordings.loader import load_trajectories
 
 if TYPE_CHECKING:
@@ -35,12 +38,25 @@ def demonstrations(run: Run, env: VectorEnv, path: Path, where: str) -> Trajecto
     """
     recorded = load_trajectories(path)
     recorded.check_fits(env.observation_space, env.action_space, f"{where}: {path}")
-    wrappers = run.config.wrappers
-    return as_trained(recorded, run.spare_env(), wrappers, where) if wrappers else recorded
+    return in_units_of(run, recorded, where)
+
+
+def in_units_of(run: Run, recorded: Trajectories, where: str) -> Trajectories:
+    """Return recorded episodes with rewards in the units of a run. Arguments and errors as for `as_trained`."""
+    builder = run.env_builder("training")
+    if not run.config.wrappers:
+        return recorded
+    if not builder.several_agents:
+        return as_trained(recorded, run.spare_env(), run.config.wrappers, where)
+    with releasing(builder.agents_env(0)) as env:
+        return as_trained(recorded, env, run.config.wrappers, where)
 
 
 def as_trained(
-    recorded: Trajectories, env: gymnasium.Env[Any, Any], wrappers: Sequence[PluginConfig], where: str
+    recorded: Trajectories,
+    env: gymnasium.Env[Any, Any] | MultiAgentEnv,
+    wrappers: Sequence[PluginConfig],
+    where: str,
 ) -> Trajectories:
     """Return recorded episodes with the rewards that a run's wrappers would have made of them.
 
@@ -57,7 +73,7 @@ def as_trained(
     Raises:
         ConfigError: rewards are normalised, and those after the same wrappers were not recorded.
     """
-    changing = [each for each in layers(env) if isinstance(each, gymnasium.RewardWrapper | _Normalizing)]
+    changing = [each for each in _layers(env) if isinstance(each, gymnasium.RewardWrapper | _Normalizing)]
     if not changing or not recorded.description.is_raw:
         return recorded
     theirs = recorded.description.source.get("wrappers")
@@ -74,3 +90,13 @@ def as_trained(
     for each in reversed(changing):
         rewards = [each.reward(reward) for reward in rewards]  # type: ignore[union-attr]
     return replace(recorded, rewards=np.array(rewards, np.float32))
+
+
+def _layers(env: gymnasium.Env[Any, Any] | MultiAgentEnv) -> Iterator[gymnasium.Env[Any, Any]]:
+    """Yield the wrappers of an environment from the outside in; where several agents act, those of one's part."""
+    if not isinstance(env, MultiAgentEnv):
+        yield from layers(env)
+    while isinstance(env, WrappedAgents):
+        if isinstance(env, WrappedParts):
+            yield from layers(env.wrapped[env.agents[0]])
+        env = env.env

@@ -18,6 +18,7 @@ from maze_core.collect.stepper import Stepper
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
 from maze_core.envs.wrappers.carry import cycled
@@ -121,13 +122,14 @@ class _Recording:
         self._rewards.append((wrapped if result.raw is None else result.raw, wrapped))
         if result.final_obs is None:
             return
-        returns = {episode.env_index: episode.episode_return for episode in result.episodes}
+        episodes = {episode.env_index: episode for episode in result.episodes}
         for k, row in enumerate(map(int, result.final_indices)):
             if row in self._playing:
                 self._playing.discard(row)
                 final = take_rows(result.final_obs, k)
-                whole = self._trajectory(row, final, bool(result.terminated[row]), returns[row])
-                self.ended[row] = Played(row, (whole,), Episode(row, 0, whole.episode_return, len(whole)))
+                episode = episodes[row]
+                whole = self._trajectory(row, final, bool(result.terminated[row]), episode.episode_return)
+                self.ended[row] = Played(row, (whole,), episode)
 
     def _trajectory(self, row: int, final: Tree, terminated: bool, episode_return: float) -> Trajectory:
         obs = {key: np.stack([*(past[key][row] for past, _ in self._past), last]) for key, last in final.items()}
@@ -145,11 +147,15 @@ class _AgentsRecording:
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         self._seeds, self._agent_rows, self._clips = seeds, len(agents_of(env)), _clips(env)
         self._playing = set(range(copies_of(env)))
-        self._assembler = Assembler(env.num_envs)
+        self._assembler, self._raw = Assembler(env.num_envs), Assembler(env.num_envs)
+        """Of the steps, and of their rewards before the wrappers."""
         self._steps: list[list[tuple[Tree, Tree]]] = [[] for _ in range(env.num_envs)]
         """Observation and action of each step of the current part, for each row."""
-        self._rewards: list[list[np.float32]] = [[] for _ in range(env.num_envs)]
+        self._rewards: list[list[tuple[np.float32, np.float32]]] = [[] for _ in range(env.num_envs)]
+        """Those of the environment and those after the wrappers."""
         self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
+        if isinstance(env, AgentsVectorEnv):
+            env.keep_raw()
 
     def room(self, obs: Tree) -> Tree:
         """Return new arrays, since rows of the current ones are kept."""
@@ -159,11 +165,13 @@ class _AgentsRecording:
         """Keep the transitions that are complete, with actions clipped to their bounds."""
         taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
         done = self._assembler.add(obs, taken, result, following)
+        unwrapped = result.reward if result.raw is None else result.raw
+        raw = self._raw.add({}, {}, replace(result, reward=unwrapped, final_obs=None), {}).rewards
         for k, row in enumerate(done.rows.tolist()):
             if row // self._agent_rows not in self._playing:
                 continue
             self._steps[row].append((take_rows(done.obs, k), take_rows(done.actions, k)))
-            self._rewards[row].append(done.rewards[k])
+            self._rewards[row].append((raw[k], done.rewards[k]))
             if done.ended[k]:
                 self._close(row, take_rows(done.following, k), bool(done.terminated[k]))
         for episode in result.episodes:
@@ -175,11 +183,12 @@ class _AgentsRecording:
 
     def _close(self, row: int, final: Tree, terminated: bool) -> None:
         """End the part of a row's agent; one that never acted has none."""
-        steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32)
+        steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32).reshape(-1, 2)
         obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
         actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
-        total, seed = float(rewards.sum(dtype=np.float64)), self._seeds(row // self._agent_rows, 0)
-        self._parts[row].append(Trajectory(obs, actions, rewards, terminated, not terminated, total, seed, rewards))
+        raw, wrapped = rewards.T.copy()
+        total, seed = float(raw.sum(dtype=np.float64)), self._seeds(row // self._agent_rows, 0)
+        self._parts[row].append(Trajectory(obs, actions, raw, terminated, not terminated, total, seed, wrapped))
         self._steps[row], self._rewards[row] = [], []
 
 

@@ -17,7 +17,7 @@ from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import space_specs
 from maze_core.models.joint_actions import JointActions
-from maze_recordings.demonstrations import as_trained
+from maze_recordings.demonstrations import in_units_of
 from maze_recordings.loader import load_trajectories
 from maze_recordings.recording_files import TrajectoryError
 
@@ -60,8 +60,8 @@ def load_recorded(run: Run, dataset: str, workers: int = 1, *, rewards: bool = T
         data = load_trajectories(Path(dataset), workers, report)
     data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {dataset}")
     _check_masks(data, JointActions(run.observation_space, run.action_space), dataset)
-    if rewards and run.config.wrappers:
-        data = as_trained(data, run.spare_env(), run.config.wrappers, "algorithm.dataset")
+    if rewards:
+        data = in_units_of(run, data, "algorithm.dataset")
     if run.policy.normalizer is not None and run.init_from is None:
         for chosen in _chunks(data.steps):
             obs = _tensors(data.obs, data.observation_rows(chosen))

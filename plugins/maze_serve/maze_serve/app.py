@@ -103,7 +103,7 @@ def _decided(policy: ServedPolicy, body: dict[str, Any]) -> tuple[dict[str, Any]
     several = body["observations"]
     if not isinstance(several, list) or len(several) > MOST_OBSERVATIONS:
         raise RefusedRequestError(400, f"'observations' must be a list of at most {MOST_OBSERVATIONS:,}")
-    return {"actions": [policy.act(session, agent, each, info) for each in several]}, len(several)
+    return {"actions": policy.act_on_all(session, agent, several, info)}, len(several)
 
 
 def _check_host(request: Request) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.single import compute_actions
 from maze_core.models.memory import remembers
 from maze_serve.json_values import arrays_from_json, from_json, to_json
 
@@ -73,6 +74,19 @@ class ServedPolicy:
             return to_json(acting.act(from_json(observation, self.spaces[agent][0])))
         told = {key: arrays_from_json(each, f"info.{key}") for key, each in info.items()}
         return to_json(acting.act(agent, arrays_from_json(observation), told))
+
+    def act_on_all(self, session: str, agent: str, observations: list[Any], info: Mapping[str, Any]) -> list[Any]:
+        """Return the actions for several observations: at once, unless a memory or several agents need them in order.
+
+        Raises:
+            ConfigError: as for `act`.
+            UnfitValueError: likewise.
+        """
+        if agent or self._remembers or "" not in self.spaces:
+            return [self.act(session, agent, each, info) for each in observations]
+        seen = [from_json(each, self.spaces[""][0], f"observations.{i}") for i, each in enumerate(observations)]
+        actions = compute_actions(self.context.policy, seen, deterministic=self.deterministic)
+        return [to_json(each) for each in actions]
 
     def reset(self, session: str) -> None:
         """Begin a new episode in a session."""

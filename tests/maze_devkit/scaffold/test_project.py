@@ -40,7 +40,7 @@ def project(author, maze):
 @pytest.mark.slow
 def test_its_own_tests_pass(author, project):
     printed = author.run("make", "test", folder=project)
-    assert "4 passed" in printed
+    assert "5 passed" in printed
 
 
 def test_its_experiments_train_with_its_preset_and_play(maze, project):

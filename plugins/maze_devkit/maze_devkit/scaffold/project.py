@@ -49,6 +49,7 @@ def project_files(name: str) -> dict[str, str]:
     }
     templates = {
         f"{name}.py": "project_env.py",
+        f"{name}_heuristics.py": "project_heuristics.py",
         "experiments/quick.yaml": "project_quick.yaml",
         "experiments/long.yaml": "project_long.yaml",
         f"presets/ppo/{preset}.yaml": "project_preset.yaml",

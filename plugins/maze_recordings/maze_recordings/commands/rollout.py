@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 def rollout(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.", show_default=False)] = None,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="A policy plugin, or an exported FILE.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="POLICY", help="A policy plugin, a class module:Class, or an exported file."),
+    ] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment for --policy.")] = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Number of episodes.")] = 8,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record trajectories in this new folder.")] = None,
@@ -64,6 +67,7 @@ def rollout(
     Examples:
       maze rollout runs/first --episodes 100 --record demos
       maze rollout --policy random --env CartPole-v1 --seed 7 --json
+      maze rollout --policy my_heuristics:Balance --env CartPole-v1
       maze rollout runs/first --episodes 3 --stochastic --video films
     """
     from maze_core.base.errors import ConfigError
@@ -160,16 +164,18 @@ def _of_plugin(
 ) -> RolloutTask:
     from maze_core.base.errors import ConfigError
     from maze_core.cli.option_paths import env_layer
+    from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import env_config, policy_config
     from maze_recordings.rollouts import task_of_plugin
 
     if policy is None or (env is None and source is None):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
-    acting = policy_config(policy, mine)
+    load = said_classes(policy)
+    acting = policy_config(policy, mine, load)
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
     env_part, wrapped = env_config(env_layer(source, env), names, [text for text in overrides if text not in mine])
-    return task_of_plugin(acting, env_part, wrapped, seed, video)
+    return task_of_plugin(acting, env_part, wrapped, seed, video, load)
 
 
 def _refuse(reason: str, **options: Any) -> None:

@@ -1,0 +1,87 @@
+"""Policy classes of the user's own modules, which the command line names as `module:Class`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.local_modules import hidden_here, permit
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.envs.sources.imports import import_module
+from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import is_class_name
+from maze_core.plugins.config.raw import parse_assignment
+
+if TYPE_CHECKING:
+    from maze_core.plugins.discovery import Loader
+
+
+@dataclass(frozen=True)
+class SaidClasses:
+    """Finds plugin classes, also policy classes that the user has typed as `module:Class`.
+
+    In a file such a name is that of no installed plugin, so nothing is imported for it.
+    """
+
+    names: frozenset[str]
+    load: Loader
+
+    def __call__(self, kind: str, name: str) -> type[Any]:
+        """Return the class of that kind and name.
+
+        Raises:
+            ConfigError: there is none, or it is no policy.
+        """
+        return _imported(name) if kind == "policy" and name in self.names else self.load(kind, name)
+
+
+def said_classes(said: Any, overrides: Sequence[str] = (), load: Loader = discovery.load) -> Loader:
+    """Return a loader that also finds the policy classes that the user has typed.
+
+    Args:
+        said: plain data whose texts the user has typed, such as a name or the values of flags.
+        overrides: `path=value` texts.
+        load: finds all other plugins.
+    """
+    values = [parse_assignment(text)[1] for text in overrides]
+    names = frozenset(_names([said, *values]))
+    return SaidClasses(names, load) if names else load
+
+
+def _names(said: Any) -> Iterator[str]:
+    if isinstance(said, Mapping):
+        said = list(said.values())
+    if isinstance(said, list | tuple):
+        for each in said:
+            yield from _names(each)
+    elif isinstance(said, str) and is_class_name(said):
+        yield said
+
+
+def _imported(name: str) -> type[ActingPolicy]:
+    """Return the policy class `module:Class`."""
+    module, _, title = name.partition(":")
+    permit([name])
+    imported = import_module(module, "policy")
+    found = getattr(imported, title, None)
+    if found is None:
+        raise ConfigError(f"the module {module!r} has no {title!r}", "policy", hidden_here(module) or _others(imported))
+    if not (isinstance(found, type) and issubclass(found, ActingPolicy)):
+        raise ConfigError(
+            f"{name} is not a class that derives from maze_core.ActingPolicy", "policy", _others(imported)
+        )
+    if reason := discovery.misfit("policy", found):
+        raise ConfigError(f"{name} is no policy: {reason}", "policy")
+    return found
+
+
+def _others(module: Any) -> str | None:
+    """Return the policies that a module defines, as a hint; None if there is none."""
+    found = [
+        name
+        for name, each in vars(module).items()
+        if isinstance(each, type) and issubclass(each, ActingPolicy) and each.__module__ == module.__name__
+    ]
+    return f"Did you mean {' or '.join(f'{module.__name__}:{name}' for name in found)}?" if found else None
