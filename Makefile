@@ -21,7 +21,7 @@ space  := $(subst ,, )
 # With it, every process that a target starts would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow lint types docs site gallery bench dist check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow test-lowest test-newest lint types docs site gallery bench dist check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,13 @@ test: setup ## run the tests but the slow ones
 # By files, in the order of tests/conftest.py: tests on Ray clusters in a process that has had no Ray of its own.
 test-slow: setup ## run the slow tests: clusters, kills again and again, learning to a score
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 -m slow --dist loadfile --no-loadscope-reorder
+
+# For both: PYTHON=python3.12, TORCH=2.9.1, EXTRAS=clusters,loggers.
+test-lowest: setup ## try the built distributions with the lowest versions that their bounds allow
+	$(BIN)/python tools/versions.py lowest --python $(PYTHON) $(if $(TORCH),--torch $(TORCH)) $(if $(EXTRAS),--extras $(EXTRAS))
+
+test-newest: setup ## try the built distributions with the newest versions that their bounds allow
+	$(BIN)/python tools/versions.py newest --python $(PYTHON) $(if $(TORCH),--torch $(TORCH)) $(if $(EXTRAS),--extras $(EXTRAS))
 
 # What is not installed is read where it lies.
 lint: setup ## check style and the boundaries between core and plugins

@@ -1,6 +1,8 @@
 """Whoever asks for a plugin that is published with the core, and is not installed, is told what to install."""
 
+import json
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from maze_core.base.bundled import _PUBLISHED, packages, publisher
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
+from maze_core.plugins.how_to_install import how_to_install
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 
@@ -50,7 +53,7 @@ def nothing_but_the_core(monkeypatch):
 def test_what_is_missing_is_named(nothing_but_the_core, kind, name, distribution):
     with pytest.raises(ConfigError, match=f"unknown {kind} {name!r}") as caught:
         discovery.load(kind, name)
-    assert f"pip install {distribution}" in str(caught.value)
+    assert how_to_install(distribution) in str(caught.value)
     assert "Did you mean" not in str(caught.value)
 
 
@@ -58,7 +61,9 @@ def test_from_the_command_line(nothing_but_the_core):
     for command in (["train", "rllib-ppo", "--env", "CartPole-v1"], ["plugins", "info", "rllib-ppo"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 2
-        assert "It comes with maze-rllib, which is not installed. Next: pip install maze-rllib" in result.stderr
+        assert (
+            f"It comes with maze-rllib, which is not installed. Next: {how_to_install('maze-rllib')}" in result.stderr
+        )
 
 
 def test_a_name_of_another_kind_and_one_of_nobody_are_only_unknown(nothing_but_the_core):
@@ -75,3 +80,38 @@ def test_of_an_installed_distribution_nobody_says_that_it_is_missing(monkeypatch
         discovery.load("algorithm", "ppo2")
     assert "pip install" not in str(caught.value)
     assert "Did you mean appo or ppo or trpo?" in str(caught.value)
+
+
+class Came:
+    """A core that pip found somewhere."""
+
+    def __init__(self, said):
+        self.said = said
+
+    def read_text(self, name):
+        return self.said if name == "direct_url.json" else None
+
+
+def test_what_installs_it_is_found_where_the_core_came_from(tmp_path, monkeypatch):
+    files, folder = tmp_path / "my files", tmp_path / "maze"
+    for each in (files / "maze_ppo-0.1.0-py3-none-any.whl", folder / "plugins" / "maze_ppo" / "pyproject.toml"):
+        each.parent.mkdir(parents=True)
+        each.touch()
+    url = (files / "maze_core-0.1.0-py3-none-any.whl").as_uri()
+    editable = {"url": folder.as_uri(), "dir_info": {"editable": True}}
+    wheel = files / "maze_ppo-0.1.0-py3-none-any.whl"
+    for said, expected in (
+        (json.dumps({"url": url, "archive_info": {}}), f"pip install '{wheel}'"),
+        (json.dumps(editable), f"pip install -e {folder}/plugins/maze_ppo"),
+        (json.dumps({**editable, "dir_info": {}}), f"pip install {folder}/plugins/maze_ppo"),
+        (json.dumps({"url": "https://x.org/maze_core-0.1.0.whl", "archive_info": {}}), "pip install maze-ppo"),
+        (None, "pip install maze-ppo"),
+        ("[]", "pip install maze-ppo"),
+        ("{", "pip install maze-ppo"),
+    ):
+        monkeypatch.setattr(metadata, "distribution", lambda name, said=said: Came(said))
+        assert how_to_install("maze-ppo") == expected
+    monkeypatch.setattr(metadata, "distribution", lambda name: Came(json.dumps(editable)))
+    assert how_to_install("maze-rllib") == "pip install maze-rllib"  # what is not there
+    monkeypatch.chdir(folder)
+    assert how_to_install("maze-ppo") == "pip install -e ./plugins/maze_ppo"

@@ -4,8 +4,10 @@
     python tools/dist.py --no-trial    build and check
 
 A wheel must hold the licence, every file of its package and what an index shows of it; a source distribution must build
-the same wheel. The trial installs all wheels beside the third-party packages of this Python, outside of the repository,
-and types the README's first command, `maze plugins list`, `maze eval` and `maze export`.
+the same wheel. Links in READMEs that only work within the repository become links below the project's `Repository`
+address; without one, their text stays. The trial installs all wheels beside the third-party packages of this Python,
+outside of the repository, and types the README's first command, `maze plugins list`, `maze eval`, `maze export` and
+`maze view`.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from __future__ import annotations
 import argparse
 import email
 import json
+import posixpath
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,8 +32,20 @@ sys.path.insert(0, str(ROOT))
 from tests.maze_devkit.scaffold.clean import CleanEnvironment  # noqa: E402 — from the folder above
 
 OUT = ROOT / "dist"
+_ALSO_SHIPPED = ("pyproject.toml", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CITATION.cff", "constraints.txt", "tests")
+"""What a distribution has beside its package and its README, where it is in the folder."""
+_LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?!https?://|mailto:|#)(?P<target>[^)\s]+)\)")
+"""A link of Markdown that leads nowhere on the page of an index."""
+_CACHES = shutil.ignore_patterns("__pycache__", "*.py[cod]")
 WANTED = ("Name", "Version", "Summary", "License-Expression", "License-File", "Author", "Keywords", "Classifier")
 """What the metadata of every distribution say."""
+TYPED = (
+    ("train", "ppo", "--env", "CartPole-v1", "--steps", "2000", "--run-dir", "run", "--quiet"),
+    ("eval", "run"),
+    ("export", "run", "--out", "policy.onnx"),
+    ("view", "run", "--out", "run.html"),
+)
+"""What a newcomer types after `maze`."""
 _BUILD = """
 import os, sys
 import setuptools.build_meta as backend
@@ -39,7 +56,48 @@ print(getattr(backend, sys.argv[2])(sys.argv[3]))
 
 def projects() -> list[Path]:
     """Return the folders of all distributions, the core first."""
-    return [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
+    return [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")), ROOT / "tools" / "maze_all"]
+
+
+def description(readme: str, within: str, address: str | None) -> str:
+    """Return a README as an index shows it.
+
+    Args:
+        readme: its text.
+        within: its folder in the repository, such as `plugins/maze_a2c`; empty for the root.
+        address: of the repository on the web, where its files are below `blob/main/`; None: links become their text.
+    """
+
+    def lead(link: re.Match[str]) -> str:
+        if address is None:
+            return "" if link["picture"] else link["text"]
+        path, mark, anchor = link["target"].partition("#")
+        place = posixpath.normpath(posixpath.join(within, path))
+        kind = "raw" if link["picture"] else "blob"
+        return f"{link['picture']}[{link['text']}]({address.rstrip('/')}/{kind}/main/{place}{mark}{anchor})"
+
+    parts = re.split(r"(^```.*?^```$)", readme, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else _LINK.sub(lead, part) for part in parts)
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """Copy what a distribution ships, with the README that an index shows; return the copy."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    target.mkdir(parents=True)
+    for entry in folder.iterdir():
+        if entry.name in _ALSO_SHIPPED or entry.name == _package(folder):
+            copy = shutil.copytree if entry.is_dir() else shutil.copy
+            copy(entry, target / entry.name, **({"ignore": _CACHES} if entry.is_dir() else {}))
+    within = "" if folder == ROOT else folder.relative_to(ROOT).as_posix()
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    address = project.get("urls", {}).get("Repository")
+    (target / "README.md").write_text(description(text, within, address), encoding="utf-8")
+    return target
+
+
+def _package(folder: Path) -> str:
+    """Return the name of a distribution's package."""
+    return "maze_core" if folder == ROOT else folder.name
 
 
 def build(folder: Path, kind: str, out: Path) -> Path:
@@ -60,12 +118,18 @@ def problems_of_wheel(wheel: Path, folder: Path) -> Iterator[str]:
     for field in WANTED:
         if not metadata.get(field):
             yield f"its metadata have no {field}"
-    if not metadata.get_payload():
+    text = str(metadata.get_payload())
+    if not text.strip():
         yield "its metadata have no description"
+    if metadata.get("Description-Content-Type") != "text/markdown":
+        yield "its metadata do not say that the description is Markdown"
+    if text != description(text, "", None):
+        yield "its description has links that lead nowhere on an index"
     if not any("/licenses/LICENSE" in name for name in names):
         yield "it has no licence text"
-    package = "maze_core" if folder == ROOT else folder.name
-    files = (path for path in (folder / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    files = (
+        path for path in (folder / _package(folder)).rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
     missing = sorted({path.relative_to(folder).as_posix() for path in files} - {*names})
     if missing:
         yield f"it lacks {missing[0]}" + (f" and {len(missing) - 1} more files" if missing[1:] else "")
@@ -77,11 +141,14 @@ def problems_of_sdist(sdist: Path, wheel: Path) -> Iterator[str]:
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
         (unpacked,) = Path(folder).iterdir()
+        tested = (unpacked / "tests" / "conftest.py").is_file()
         again = build(unpacked, "wheel", Path(folder))
         with zipfile.ZipFile(again) as ours, zipfile.ZipFile(wheel) as theirs:
             differing = {*ours.namelist()} ^ {*theirs.namelist()}
     if differing:
         yield f"the wheel that it builds differs in {min(differing)}"
+    if wheel.name.startswith("maze_core-") and not tested:
+        yield "it has no tests"
 
 
 def build_and_check() -> list[Path]:
@@ -89,12 +156,13 @@ def build_and_check() -> list[Path]:
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     wheels, found = [], []
-    for folder in projects():
-        wheel, sdist = build(folder, "wheel", OUT), build(folder, "sdist", OUT)
-        wheels.append(wheel)
-        found += [f"{wheel.name}: {each}" for each in problems_of_wheel(wheel, folder)]
-        found += [f"{sdist.name}: {each}" for each in problems_of_sdist(sdist, wheel)]
-        shutil.rmtree(folder / "build" / "lib", ignore_errors=True)
+    with tempfile.TemporaryDirectory() as copies:
+        for folder in projects():
+            copy = copied(folder, Path(copies) / folder.name)
+            wheel, sdist = build(copy, "wheel", OUT), build(copy, "sdist", OUT)
+            wheels.append(wheel)
+            found += [f"{wheel.name}: {each}" for each in problems_of_wheel(wheel, folder)]
+            found += [f"{sdist.name}: {each}" for each in problems_of_sdist(sdist, wheel)]
     if found:
         raise SystemExit("\n".join(found))
     print(f"{len(wheels)} wheels and as many source distributions in {OUT}: nothing to mend")
@@ -111,10 +179,9 @@ def trial(wheels: Sequence[Path]) -> None:
         elsewhere = [f"{each['file']} is not of a wheel" for each in listed if not each["file"].startswith(folder)]
         if broken or elsewhere:
             raise SystemExit("\n".join([*broken, *elsewhere]))
-        run = ("--env", "CartPole-v1", "--steps", "2000", "--run-dir", "run", "--quiet")
-        for typed in (("train", "ppo", *run), ("eval", "run"), ("export", "run", "--out", "policy.onnx")):
+        for typed in TYPED:
             clean.maze(*typed, folder=clean.home)
-    print(f"{len(listed)} plugins of the wheels are well; a run trains, is evaluated and exported")
+    print(f"{len(listed)} plugins of the wheels are well; a run trains, is evaluated, exported and shown")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.how_to_install import how_to_install
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -46,7 +47,7 @@ def check_installed(learners: int) -> None:
         raise ConfigError(
             "several learners need maze-learners, which is not installed",
             "learners",
-            "Next: pip install maze-learners, or --set learners=1",
+            f"Next: {how_to_install('maze-learners')}, or --set learners=1",
         )
 
 

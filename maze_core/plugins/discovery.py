@@ -23,6 +23,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.local_modules import is_current_folder
 from maze_core.base.terminal_text import shown
 from maze_core.plugins.distribution_facts import facts_of, normal, requirements_on
+from maze_core.plugins.how_to_install import how_to_install
 from maze_core.plugins.renamed import instead, outdated
 from maze_core.plugins.uninstalled_plugins import uninstalled
 
@@ -135,7 +136,7 @@ def missing(kind: str, name: str) -> str:
     brings = publisher(kind, name.lower())
     if brings is None or any(found.distribution == brings for found in declared()):
         return ""
-    return f"It comes with {brings}, which is not installed. Next: pip install {brings}"
+    return f"It comes with {brings}, which is not installed. Next: {how_to_install(brings)}"
 
 
 def missing_below(kind: str, beginning: str) -> list[str]:

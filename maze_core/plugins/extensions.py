@@ -6,6 +6,7 @@ from typing import Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.how_to_install import how_to_install
 
 RECORDINGS = "maze.recordings"
 """The group of `demonstrations`, which loads recorded episodes for a run, and `rollout`, which plays a run's policy."""
@@ -30,5 +31,5 @@ def extension(group: str, name: str, what: str, distribution: str, where: str | 
     claims = discovery.entries(group, name)
     if not claims:
         problem = f"{what} needs {distribution}, which is not installed"
-        raise ConfigError(problem, where, f"Next: pip install {distribution}")
+        raise ConfigError(problem, where, f"Next: {how_to_install(distribution)}")
     return discovery.import_claim(claims[0])

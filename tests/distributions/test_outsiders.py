@@ -101,6 +101,17 @@ def test_learning_from_data_takes_them(quick, tmp_path):
         assert any(not torch.equal(leaf, after[name]) for name, leaf in before.items()), algorithm
 
 
+@pytest.mark.slow
+def test_rllib_refuses_it(tmp_path):
+    pytest.importorskip("ray")
+    parts = {"run_dir": tmp_path / "run", "silent": True, "preset": "none"}
+    with (
+        RunContext(PENDULUM, "rllib-ppo", overrides={"model.distribution": "mixture"}, **parts) as context,
+        pytest.raises(ConfigError, match="RLlib does not support the distribution Mixture"),
+    ):
+        context.train()
+
+
 def test_a_model_says_so_where_an_algorithm_needs_what_a_distribution_lacks(quick):
     with pytest.raises(ConfigError) as caught:
         quick(PENDULUM, "sac", OFF_POLICY | {"model.distribution": "mixture"}).train()

@@ -17,6 +17,7 @@ from maze_core.collect.pools.dev import DevRunner
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.how_to_install import how_to_install
 from tests.agents import MixedSource
 from tests.further_learners import ThreadPool
 
@@ -273,7 +274,7 @@ def test_where_it_is_not_installed_one_error_says_what_to_install(quick, uninsta
         _ = quick(SeededWalk, algorithm, {"learners": 2}).run
     assert str(refusal.value).splitlines() == [
         "learners: several learners need maze-learners, which is not installed",
-        "Next: pip install maze-learners, or --set learners=1",
+        f"Next: {how_to_install('maze-learners')}, or --set learners=1",
     ]
 
 
@@ -284,7 +285,7 @@ def test_a_run_with_several_learners_is_evaluated_and_goes_on_with_one_without_i
     uninstalled()
     with RunContext.open(context.run_dir) as opened:
         assert opened.evaluate()["eval/episodes"] == 2
-    with pytest.raises(ConfigError, match="pip install maze-learners"):
+    with pytest.raises(ConfigError, match=r"pip install .*maze.learners"):
         RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3})
     with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3, "learners": 1}) as again:
         assert again.train().outcome == "finished"

@@ -12,6 +12,8 @@ from maze_devkit.envs import FailingEnv, SeededWalk
 
 from maze_core.base.errors import RunError
 from maze_core.run.context import RunContext
+from tests.memory.test_foreign import TRACES
+from tests.memory.test_foreign import package as package
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -71,6 +73,13 @@ def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(
 
 @pytest.mark.slow
 @pytest.mark.learning
+@pytest.mark.slow
+def test_a_memory_of_another_distribution_gives_the_same_as_on_dev(quick, package, whole_state, assert_same):
+    contexts = [quick(SeededWalk, "ppo", {**TRACES, "model.hidden": [8]}, runner=runner) for runner in ("dev", RAY)]
+    assert [each.train().outcome for each in contexts] == ["finished"] * 2
+    assert_same(*(whole_state(each.run_dir) for each in contexts))
+
+
 def test_impala_learns(tmp_path):
     overrides = {"evaluation.n_episodes": 4}
     with RunContext(

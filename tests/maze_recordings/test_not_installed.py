@@ -5,6 +5,7 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.how_to_install import how_to_install
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_a_run_trains_and_is_evaluated_but_plays_no_episodes(quick):
         context.rollout(1)
     assert str(refusal.value).splitlines() == [
         "playing whole episodes needs maze-recordings, which is not installed",
-        "Next: pip install maze-recordings",
+        f"Next: {how_to_install('maze-recordings')}",
     ]
 
 
@@ -32,5 +33,5 @@ def test_demonstrations_are_refused_before_the_first_step(quick, tmp_path):
         _ = quick(SeededWalk, "sacfd", {"algorithm.initial_demonstrations": str(tmp_path)}).run
     assert str(refusal.value).splitlines() == [
         "algorithm.initial_demonstrations: loading recorded episodes needs maze-recordings, which is not installed",
-        "Next: pip install maze-recordings",
+        f"Next: {how_to_install('maze-recordings')}",
     ]

@@ -10,10 +10,11 @@ from maze_core import RunContext
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import load_run_config, load_saved_config
+from maze_core.plugins.how_to_install import how_to_install
 from tests.conftest import QUICK
 from tests.market import Market
 
-INSTALL = "It comes with maze-tensorboard, which is not installed. Next: pip install maze-tensorboard"
+INSTALL = f"It comes with maze-tensorboard, which is not installed. Next: {how_to_install('maze-tensorboard')}"
 NOTE = f"note: this run does without the callback tensorboard. {INSTALL}\n"
 DRAWN = {**QUICK, "callbacks.tensorboard": {}, "callbacks.console": None}
 PLAIN = {path: value for path, value in DRAWN.items() if path != "callbacks.tensorboard"}

@@ -5,11 +5,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from maze_devkit import check_plugin
+from maze_devkit.demonstrations import record
 from maze_devkit.envs import SeededWalk
 from maze_export.export import export_policy
 from maze_export.onnx_policy import OnnxPolicy, OnnxPolicyConfig
 
+from maze_core import RunContext
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
@@ -108,6 +111,7 @@ REPLAY = {
     "algorithm.epoch_length": 8,
 }
 CRITICS = {**REPLAY, "algorithm.critic_hidden": [8]}
+ACTORS = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
 SLOW = pytest.mark.slow
 CASES = [
     ("ppo", SeededWalk, "local", {**TRACES, "algorithm.sequence_length": 4}),
@@ -123,6 +127,8 @@ CASES = [
         {**DELAY, **REPLAY, "algorithm.prioritized": True, "algorithm.priority_beta": 1},
         marks=SLOW,
     ),
+    pytest.param("impala", SeededWalk, "dev", {**TRACES, **ACTORS}, marks=SLOW),
+    pytest.param("appo", SeededWalk, "dev", {**DELAY, **ACTORS}, marks=SLOW),
     pytest.param("es", SeededWalk, "dev", {**DELAY, "algorithm.n_rollouts_per_update": 4}, marks=SLOW),
 ]
 
@@ -186,6 +192,23 @@ def _check_file(context, file):
             observation, _ = env.reset()
             agent.reset()
             policy.begin(0)
+
+
+@SLOW
+def test_recordings_teach_it(quick, package, whole_state, assert_same, tmp_path):
+    record(SeededWalk, tmp_path / "demos", 6)
+    values = {**TRACES, "model.hidden": [8], "algorithm.dataset": str(tmp_path / "demos"), "evaluation.n_episodes": 1}
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    parts = {"preset": "none", "seed": 1, "silent": True}
+    for folder, epochs in ((whole, 4), (half, 2)):
+        settings = {**values, "algorithm.n_epochs": epochs}
+        with RunContext(SeededWalk, "bc", overrides=settings, run_dir=folder, **parts) as run:
+            before = {name: leaf.clone() for name, leaf in run.policy.state_dict().items() if "memory" in name}
+            run.train()
+            assert any(not torch.equal(leaf, run.policy.state_dict()[name]) for name, leaf in before.items())
+    with RunContext(SeededWalk, "bc", overrides={**values, "algorithm.n_epochs": 4}, run_dir=None, **parts) as run:
+        run.resume(half)
+    assert_same(whole_state(whole), whole_state(half))
 
 
 @SLOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from maze_core.base.errors import MazeError
+from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.base.tree import copy_tree, take_rows
 from maze_core.collect.pairs import AGENTS, HINDSIGHT, MEMORY, refused
@@ -45,8 +45,16 @@ def replay_of(
     """Return the empty replay of a run; arguments as for `ReplayCollector`.
 
     Raises:
-        ConfigError: it does not fit into memory, or the environments have no goals to exchange.
+        ConfigError: it does not fit into memory, the environments have no goals to exchange, or the algorithm learns
+            from numbers of the `info`, which replay does not keep.
     """
+    if told := run.algorithm.info_columns:
+        numbers = " and ".join(f"info[{name!r}]" for name in told)
+        raise ConfigError(
+            f"{run.config.algorithm.name} learns from {numbers} of each step, which replay does not keep",
+            "algorithm",
+            "Next, for its author: collect with RolloutCollector, or have the number in the observations.",
+        )
     where = setting(run.config.algorithm, "replay_buffer_size")
     if memory is not None:
         selector = memory.selector(env.num_envs, priority_exponent)

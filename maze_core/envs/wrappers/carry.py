@@ -143,7 +143,7 @@ class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
         return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
 
 
-class VectorRewardMeter(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorRewardMeter(gymnasium.vector.VectorWrapper):
     """Keeps the rewards of the last step below all configured wrappers."""
 
     last: Any = None

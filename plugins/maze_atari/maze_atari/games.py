@@ -73,7 +73,7 @@ class Games(AtariVectorEnv):
         return actions.index(ale_py.Action.FIRE) if ale_py.Action.FIRE in actions else None
 
 
-class Lives(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class Lives(gymnasium.vector.VectorWrapper):
     """Watches the lives: presses FIRE after a lost one, and ends the episode there if asked for.
 
     ALE's own `episodic_life` begins a new game instead, so a policy would never see a game's later lives.

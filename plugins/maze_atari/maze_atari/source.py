@@ -71,7 +71,7 @@ def _games() -> dict[str, str]:
         importlib.import_module("ale_py")  # registers the games
     except ImportError as error:
         raise ConfigError(
-            f"Atari games need ale-py: {error}", "env.name", 'Install it: pip install "maze-atari[ale]"'
+            f"Atari games need ale-py: {error}", "env.name", 'Install it: pip install "ale-py>=0.12,<0.13"'
         ) from error
     specs = [spec for spec in gymnasium.registry.values() if spec.vector_entry_point == _ENTRY_POINT]
     return {spec.id: spec.kwargs["game"] for spec in specs}

@@ -112,7 +112,7 @@ def _learners(subject: Subject) -> None:
         _refused(subject, env, {"learners": 2}, "learner", "a run with two learners")
         return
     if not is_installed():
-        raise NotApplicable("needs maze-learners, which is not installed. Next: pip install maze-learners")
+        raise NotApplicable("needs maze-learners, which is not installed")
     with runs.started(subject, env, subject.folder / "start", values) as run:
         start, trained = runs.learned(run), _trained(run)
     one = runs.train(subject, env, subject.folder / "one", values)

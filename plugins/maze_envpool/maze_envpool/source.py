@@ -109,5 +109,5 @@ def _envpool() -> Any:
         return importlib.import_module("envpool")
     except ImportError as error:
         raise ConfigError(
-            f"this needs envpool: {error}", "env.name", 'Install it: pip install "maze-envpool[envpool]"'
+            f"this needs envpool: {error}", "env.name", 'Install it: pip install "envpool>=1.2,<2"'
         ) from error
