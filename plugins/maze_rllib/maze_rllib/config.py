@@ -23,7 +23,7 @@ from maze_rllib.refused import METHODS, REFUSED
 Point = tuple[Annotated[int, Field(ge=0)], float]
 Schedule = Annotated[list[Point], Field(min_length=2)]
 """Values by environment steps, from step 0, between which RLlib interpolates."""
-_NO_FLAG: Any = SkipJsonSchema[Any]()
+_NO_FLAG: Any = SkipJsonSchema()  # type: ignore[type-arg]
 _Mapping = dict[str, JsonValue]
 _KINDS: Mapping[str, Any] = {
     "bool": bool,
