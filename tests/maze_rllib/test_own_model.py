@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from maze_rllib import learners
 from maze_rllib.own_model import PlainView
 
 from maze_core.base.errors import ConfigError
+from maze_core.cli.console.console import header
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
@@ -46,6 +48,8 @@ def test_rllibs_own_network_learns_and_opens_again(small, algorithm, env):
     before = weights(context).clone()
     context.train()
     assert not torch.equal(weights(context), before)
+    text = "".join(part for line in header(context.run, Path()) for part, _ in line)
+    assert "RLlib's own network" in text
     learner = context.run.algorithm._trainer._ask(learners.weights)[0]
     stored = context.policy.module.state_dict()
     assert all(torch.equal(learner[name], leaf) for name, leaf in stored.items())

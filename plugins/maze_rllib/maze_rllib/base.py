@@ -67,6 +67,9 @@ class RLlib(Algorithm):
             raise ConfigError("learns in the process of the run", "algorithm.num_learners", "Leave it at 0.")
         if self.config.model_config_ and not self.config.rllib_model:
             raise ConfigError("is for RLlib's own network", "algorithm.model_config", "Add --rllib-model")
+        if self.config.rllib_model and getattr(config.model, "memory", "none") != "none":
+            hint = "Next: --set model.memory=none; RLlib's own network has one by algorithm.model_config.use_lstm=true"
+            raise ConfigError("does not reach RLlib's own network", "model.memory", hint)
         if self.family.check is not None and not self.config.rllib_model:
             self.family.check(self.config, config)
 

@@ -168,7 +168,7 @@ def _type(name: str, words: str, default: Any, preferred: Any) -> Any:
         if word != "none" or flag is None or flag.optional or None in (default, preferred):
             found = kind if found is None else found | kind
     marks: list[Any] = [] if flag else [_NO_FLAG]
-    marks += [Outside.ARGUMENTS] if any(word in _FREE for word in words.split("|")) else []
+    marks.append(Outside.ARGUMENTS if any(word in _FREE for word in words.split("|")) else Outside.NOTHING)
     marks += [AfterValidator(_merging(default))] if "dict" in words else []
     for mark in marks:
         found = Annotated[found, mark]

@@ -41,12 +41,17 @@ _QUEUE = {
     "deterministic": "RLlib's learner uses whatever is in its queue at that moment",
     "truncation": _BY_SEED,
 }
+_OWN = {"spaces": "RLlib's own networks take images of some sizes only, and tests run each algorithm with them"}
 _WAIVED: Mapping[str, Mapping[str, str]] = {
     "PPO": {"truncation": "RLlib standardises advantages over rows of its own too, which stand for episodes' ends"},
     "IMPALA": _QUEUE,
     "APPO": _QUEUE,
     "DQN": _REPLAY,
     "SAC": _REPLAY,
+    "TQC": {**_REPLAY, **_OWN},
+    "DreamerV3": {**_REPLAY, **_OWN},
+    "CQL": _OWN,
+    "IQL": _OWN,
 }
 
 

@@ -54,7 +54,9 @@ FLAGS: Mapping[str, Flag] = {
     "dueling": Flag("Compute action values as a state value plus advantages; the state value is the model's critic."),
     "twin_q": Flag("Use two critics and take the smaller value."),
     "initial_alpha": Flag("Initial weight of the entropy.", _POSITIVE),
-    "target_network_update_freq": Flag("Environment steps between updates of the target network.", _NOT_NEGATIVE),
+    "target_network_update_freq": Flag(
+        "Environment steps (APPO: updates) between updates of the target network.", _NOT_NEGATIVE
+    ),
     "num_steps_sampled_before_learning_starts": Flag("Environment steps before learning begins.", _NOT_NEGATIVE),
     "training_intensity": Flag(
         "Rows learned from per environment step; none: one batch per round of steps.", _POSITIVE

@@ -116,6 +116,8 @@ class PlainView:
 class RLlibPolicy(nn.Module):
     """A module of RLlib with the interface of Maze's policies that evaluation needs."""
 
+    title = "RLlib's own network"
+    """What the console calls the network."""
     normalizer = None
     has_critic = False
 
