@@ -37,7 +37,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-ray": {"runner": "ray"},
     "maze-recordings": {"command": "rollout trajectories", "wrapper": "record"},
     "maze-rllib": {
-        "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
+        "algorithm": "rllib-appo rllib-bc rllib-cql rllib-dqn rllib-dreamerv3 rllib-impala rllib-iql rllib-marwil "
+        "rllib-ppo rllib-sac rllib-tqc",
     },
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-serve": {"command": "serve"},

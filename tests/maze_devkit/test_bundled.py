@@ -13,7 +13,9 @@ from maze_core.plugins import discovery
 
 EXTRAS = ("envpool", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
 """Packages that an installation may do without."""
-LIKE_ANOTHER = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil", "rllib-ppo")
+LIKE_ANOTHER = tuple(
+    f"rllib-{each}" for each in ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "tqc"]
+)
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
 that they share and start another one takes many seconds. `maze plugins check` asks each."""
 
@@ -39,11 +41,15 @@ INAPPLICABLE = {
     "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),
     "algorithm rllib-bc": (*BY_RLLIB, "truncation"),
+    "algorithm rllib-cql": (*BY_RLLIB, "masks", "spaces", "truncation"),
     "algorithm rllib-dqn": (*BY_RLLIB, "deterministic", "truncation"),
+    "algorithm rllib-dreamerv3": (*BY_RLLIB, "deterministic", "spaces", "truncation"),
     "algorithm rllib-impala": (*BY_RLLIB, "deterministic", "truncation"),
+    "algorithm rllib-iql": (*BY_RLLIB, "masks", "spaces", "truncation"),
     "algorithm rllib-marwil": (*BY_RLLIB, "truncation"),
     "algorithm rllib-ppo": (*BY_RLLIB, "truncation"),
     "algorithm rllib-sac": (*BY_RLLIB, "deterministic", "truncation"),
+    "algorithm rllib-tqc": (*BY_RLLIB, "deterministic", "masks", "spaces", "truncation"),
     "algorithm td3": ("masks",),
     "algorithm td3_bc": ("masks", "truncation"),
     "env cutting_2d": ("time_limit", "vector_env"),

@@ -34,6 +34,21 @@ SMALL: dict[str, dict[str, Any]] = {
         "rllib.min_sample_timesteps_per_iteration": 40,
         "rllib.min_time_s_per_iteration": 0,
     },
+    "rllib-tqc": {
+        "train_batch_size_per_learner": 8,
+        "num_steps_sampled_before_learning_starts": 20,
+        "min_sample_timesteps_per_iteration": 40,
+        "min_time_s_per_iteration": 0,
+    },
+    "rllib-dreamerv3": {
+        "model_size": "nano",
+        "batch_size_B": 2,
+        "batch_length_T": 8,
+        "horizon_H": 3,
+        "training_ratio": 8,
+    },
+    "rllib-cql": {"train_batch_size_per_learner": 64, "bc_iters": 1},
+    "rllib-iql": {"train_batch_size_per_learner": 64},
     "rllib-bc": {"train_batch_size_per_learner": 64, "epoch_length": 2},
     "rllib-marwil": {"train_batch_size_per_learner": 64, "epoch_length": 2},
 }

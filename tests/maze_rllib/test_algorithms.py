@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium import Env, spaces
 from maze_devkit.envs import SeededWalk
+from maze_rllib.parameters import titles
 
 from maze_core.base.errors import ConfigError
 from maze_core.run.context import RunContext
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow  # each run starts RLlib
 
 ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]
 OFFLINE = ["rllib-bc", "rllib-marwil"]
+WITH_ITS_OWN_NETWORK = ["rllib-cql", "rllib-dreamerv3", "rllib-iql", "rllib-tqc"]
 
 
 class Nested(Env):
@@ -86,8 +88,8 @@ class Masked(SeededWalk):
 def recordings(tmp_path_factory):
     """Recorded random behaviour in each environment."""
     folders = {}
-    for env in (SeededWalk, Nested):
-        folder = tmp_path_factory.mktemp("recordings") / env.__name__
+    for env in (SeededWalk, Nested, "Pendulum-v1"):
+        folder = tmp_path_factory.mktemp("recordings") / "demos"
         run_dir = tmp_path_factory.mktemp("runs") / "a2c"
         with RunContext(env=env, algorithm="a2c", seed=1, run_dir=run_dir, silent=True) as context:
             context.rollout(6, deterministic=False, record=folder, seed=5)
@@ -138,6 +140,26 @@ def test_an_offline_algorithm_learns_from_recordings(small, recordings, algorith
     context.train()
     check_learned(context, before, actor_only=algorithm == "rllib-bc")
     assert last_metrics(context)["env_steps"] == 0
+
+
+def test_the_tests_run_every_algorithm_of_the_installed_rllib():
+    assert {*ONLINE, *OFFLINE, *WITH_ITS_OWN_NETWORK} == {f"rllib-{title.lower()}" for title in titles()}
+
+
+@pytest.mark.parametrize("algorithm", WITH_ITS_OWN_NETWORK)
+def test_an_algorithm_without_a_module_of_maze_learns_with_rllibs_own_network(small, recordings, algorithm):
+    data = {"algorithm.dataset": recordings["Pendulum-v1"]} if algorithm in ("rllib-cql", "rllib-iql") else {}
+    context = small(algorithm, "Pendulum-v1", {**data, "algorithm.epoch_length": 2})
+    before = parameters(context)
+    context.train()
+    assert changed(before, context)
+    assert math.isfinite(last_metrics(context)["eval/return_mean"])
+    assert math.isfinite(evaluate_saved(context.run_dir, episodes=2, seed=1).metrics["eval/return_mean"])
+    state = context.run.algorithm.state()["rllib"]
+    context.close()
+    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2}) as resumed:
+        taken_up = resumed.run.algorithm._opened().state()
+        assert all(torch.equal(taken_up["module"][name], leaf) for name, leaf in state["module"].items())
 
 
 @pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-appo", "rllib-impala"])
@@ -197,16 +219,16 @@ def test_actions_that_do_not_fit_are_refused(small, algorithm):
 def test_the_learner_and_the_policy_have_the_same_weights(small):
     context = small("rllib-ppo", SeededWalk)
     context.train()
-    theirs = context.run.algorithm._trainer.policy()
     ours = context.policy.state_dict()
-    assert theirs.keys() == ours.keys()
+    theirs = context.run.algorithm._trainer.policy(ours)
     assert all(torch.equal(theirs[name], leaf) for name, leaf in ours.items())
 
 
 def test_the_saved_model_gives_the_same_actions_in_plain_maze(small):
     context = small("rllib-ppo", "CartPole-v1")
     context.train()
-    module = context.run.algorithm._trainer._module
+    learner = context.run.algorithm._trainer._algorithm.learner_group._learner
+    module = learner.module["default_policy"].unwrapped()
     rng = np.random.default_rng(0)
     observations = rng.normal(size=(64, 4)).astype(np.float32)
     theirs = module.forward_inference({"obs": {"observation": torch.from_numpy(observations)}})["actions"]["action"]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
+from maze_rllib import learners
+from maze_rllib.own_model import PlainView
 
-from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.cli.console.console import header
+from maze_core.data.tensors import to_tensors
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from tests.masked import Guarded
 
@@ -25,10 +31,6 @@ def nested():
     return SpacesEnv(MIXED, ACTIONS)
 
 
-def box():
-    return SpacesEnv(MIXED, spaces.Box(-2, 6, (2,), np.float32))
-
-
 def weights(context):
     return torch.cat([p.detach().flatten() for p in context.policy.parameters()])
 
@@ -37,31 +39,60 @@ def weights(context):
     ("algorithm", "env"),
     [
         ("rllib-ppo", nested),
-        ("rllib-dqn", SeededWalk),
-        ("rllib-sac", box),
+        ("rllib-dqn", "CartPole-v1"),
+        ("rllib-sac", "Pendulum-v1"),
     ],
 )
-def test_rllibs_own_network_learns_and_is_evaluated(small, algorithm, env):
+def test_rllibs_own_network_learns_and_opens_again(small, algorithm, env):
     context = small(algorithm, env, {"algorithm.rllib_model": True})
-    with pytest.warns(RuntimeWarning, match=r"RLlib's own network: .*cannot open"):
-        assert context.run
     before = weights(context).clone()
     context.train()
     assert not torch.equal(weights(context), before)
-    assert math.isfinite(context.evaluate()["eval/return_mean"])
-    learner = context.run.algorithm._trainer.module()
-    assert all(torch.equal(learner[name], leaf) for name, leaf in context.policy.module.state_dict().items())
+    text = "".join(part for line in header(context.run, Path()) for part, _ in line)
+    assert "RLlib's own network" in text
+    learner = context.run.algorithm._trainer._ask(learners.weights)[0]
+    stored = context.policy.module.state_dict()
+    assert all(torch.equal(learner[name], leaf) for name, leaf in stored.items())
+    if env is nested:  # which no file can name
+        return
+    results = [evaluate_saved(context.run_dir, episodes=3, seed=1).metrics for _ in range(2)]
+    assert math.isfinite(results[0]["eval/return_mean"])
+    assert results[0] == results[1]
+    following = small(algorithm, env, {"algorithm.rllib_model": True}, init_from=context.run_dir)
+    assert torch.equal(weights(following), weights(context))
+    assert following.run.algorithm._opened() is not None
+    begun = following.run.algorithm._trainer._ask(learners.weights)[0]
+    assert all(torch.equal(begun[name], leaf) for name, leaf in stored.items())
 
 
-@pytest.mark.filterwarnings("ignore:this run learns with RLlib")
-def test_maze_eval_says_that_it_cannot_open_it(small):
-    context = small("rllib-ppo", "CartPole-v1", {"algorithm.rllib_model": True})
+def test_a_network_with_an_lstm_remembers_in_evaluations(small):
+    network = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8}
+    context = small("rllib-ppo", "CartPole-v1", {"algorithm.rllib_model": True, "algorithm.model_config": network})
     context.train()
-    with pytest.raises(CheckpointError, match="does not fit this run"):
-        evaluate_saved(context.run_dir, episodes=1)
+    policy = context.policy
+    assert policy.remembers
+    state = policy.initial_state(2)
+    specs = space_specs(policy.observation_space, "observation")
+    _, after = policy.step(to_tensors(allocate(specs, (2,))), state)
+    assert after.keys() == state.keys()
+    assert not torch.equal(after["0"], state["0"])
 
 
-@pytest.mark.filterwarnings("ignore:this run learns with RLlib")
+def test_images_reach_the_convolutions_with_the_channels_last():
+    image = spaces.Box(0, 255, (3, 42, 42), np.uint8)
+    view = PlainView(image, spaces.Discrete(2))
+    assert view.observation_space.shape == (42, 42, 3)
+    pixels = np.arange(3 * 42 * 42, dtype=np.int64).reshape(1, 3, 42, 42).astype(np.uint8)
+    assert np.allclose(view.seen({"observation": pixels})[0, 5, 7], pixels[0, :, 5, 7] / 255)
+
+
+def test_an_image_among_others_would_be_flattened_and_is_refused():
+    mixed = spaces.Dict({"camera": spaces.Box(0, 255, (42, 42, 3), np.uint8), "speed": spaces.Box(-1, 1, (1,))})
+    with pytest.raises(ConfigError, match=r"flatten the image 'camera'") as caught:
+        PlainView(mixed, spaces.Discrete(2))
+    assert "--no-rllib-model" in str(caught.value)
+
+
 def test_its_parameters_are_checked(small):
     with pytest.raises(ConfigError, match=r"fcnet_hidens: unknown key; did you mean fcnet_hiddens"):
         small(
@@ -74,13 +105,11 @@ def test_its_parameters_are_checked(small):
     assert 7 in {size for p in context.policy.parameters() for size in p.shape}
 
 
-@pytest.mark.filterwarnings("ignore:this run learns with RLlib")
 def test_actions_that_rllib_cannot_take_are_refused(small):
     with pytest.raises(ConfigError, match=r"no distribution for the action 'action', MultiBinary"):
         small("rllib-ppo", lambda: SpacesEnv(MIXED, spaces.MultiBinary(3)), {"algorithm.rllib_model": True}).train()
 
 
-@pytest.mark.filterwarnings("ignore:this run learns with RLlib")
 @pytest.mark.parametrize("form", ["flat", "a Dict", "a Tuple for members"])
 def test_masks_that_rllibs_network_would_ignore_are_refused(small, form):
     with pytest.raises(ConfigError, match=r"forbidden actions.*'action_mask") as caught:

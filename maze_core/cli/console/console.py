@@ -104,10 +104,11 @@ def header(run: Run, here: Path) -> list[Line]:
     environment = config.env_title
     counts = run.parameter_counts
     size = counts.get("total", sum(counts.values()))
+    model = getattr(run.policy, "title", config.model.name)  # a plugin may have built another network
     lines: list[Line] = [
         [],
         [("Maze  ", "bold magenta"), (config.algorithm.name, "bold"), (" on ", ""), (environment, "bold")],
-        _fact("model", f"{config.model.name}, {size:,} parameters" if counts else config.model.name),
+        _fact("model", f"{model}, {size:,} parameters" if counts else model),
         *([_fact("preset", run.preset)] if run.preset else []),
         *([_fact("from", _short(run.init_from, here))] if run.init_from else []),
         _fact("seed", str(config.seed)),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+    from maze_ray.session import Session
 
 
 class RayRunner(Runner):
@@ -68,6 +69,12 @@ class RayRunner(Runner):
         from maze_ray.pool import RayPool
 
         return RayPool(task, count, self.config, self.config.cpus_per_worker, lines=True)
+
+    def connect(self) -> Session:
+        """Return a share of the connection to the cluster, for a library that brings its own actors; close it."""
+        from maze_ray.session import Session
+
+        return Session(self.config)
 
     @cached_property
     def _cpus(self) -> int:

@@ -1,30 +1,34 @@
-"""The base class of RLlib's algorithms: RLlib trains within a run of Maze."""
+"""RLlib's algorithms: RLlib trains within a run of Maze."""
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_recordings.loader import load_trajectories
+
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.process_state import isolated_rng
+from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
+from maze_core.models.memory import remembers
+from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_rllib.config import RLlibConfig
+from maze_rllib.families import Family, family
 from maze_rllib.session import check_installed
 
 if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.run.run import Run
-    from maze_rllib.env_runner import EnvPlan
-    from maze_rllib.own_model import PlainView
     from maze_rllib.trainer import Trainer
+
+_RUNNERS = ("dev", "local", "ray")
 
 
 class RLlib(Algorithm):
@@ -34,7 +38,8 @@ class RLlib(Algorithm):
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = RLlibConfig
-    config: RLlibConfig
+    config: Any
+    brings_memory = True  # RLlib's own networks; others are refused
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",
@@ -43,111 +48,113 @@ class RLlib(Algorithm):
         "loss/kl": "kl",
         "loss/entropy_coef": "alpha",
     }
-    title: ClassVar[str]
-    """The algorithm's name in RLlib."""
-    preset: ClassVar[Mapping[str, Any]] = {}
-    """Defaults that differ from RLlib's; the user can override them."""
-    samples: ClassVar[bool] = True
-    """True if it steps environments."""
+
+    @property
+    def family(self) -> Family:
+        """What the bridge knows of the algorithm."""
+        return family(self.config.title)
 
     def check(self, config: RunConfig) -> None:
-        """Refuse runners and models that RLlib does not support. Needs no Ray: a trained policy opens without it."""
+        """Refuse runs and models that RLlib does not support. Needs no Ray: a trained policy opens without it."""
         self._trainer: Trainer | None = None
         self._saved: dict[str, Any] | None = None
-        if config.runner.name not in ("dev", "local"):
-            raise ConfigError(
-                f"RLlib runs on the runners dev and local, not on {config.runner.name}",
-                "runner.name",
-                "Next: --runner local",
-            )
-        self.check_model(config)
+        if config.runner.name not in _RUNNERS:
+            text = f"RLlib runs on the runners {', '.join(_RUNNERS)}, not on {config.runner.name}"
+            raise ConfigError(text, "runner.name", "Next: --runner local")
+        if self.family.offline and config.steps is not None:
+            raise ConfigError(f"{self.config.name} takes no environment steps", "steps", "Next: --epochs")
+        if self.family.offline and self.config.num_learners:
+            raise ConfigError("learns in the process of the run", "algorithm.num_learners", "Leave it at 0.")
+        if self.config.model_config_ and not self.config.rllib_model:
+            raise ConfigError("is for RLlib's own network", "algorithm.model_config", "Add --rllib-model")
+        if self.config.rllib_model and getattr(config.model, "memory", "none") != "none":
+            hint = "Next: --set model.memory=none; RLlib's own network has one by algorithm.model_config.use_lstm=true"
+            raise ConfigError("does not reach RLlib's own network", "model.memory", hint)
+        if self.family.check is not None and not self.config.rllib_model:
+            self.family.check(self.config, config)
 
-    def check_model(self, config: RunConfig) -> None:
-        """Refuse models that do not fit the algorithm."""
-        if not self.config.rllib_model and getattr(config.model, "critic", None) == "none":
-            raise ConfigError(f"{self.config.name} needs a critic", "model.critic", "Next: --set model.critic=separate")
+    @hookimpl
+    def build_policy(self, observation_space: Any, action_space: Any, config: Any) -> Any:
+        """Return RLlib's own network where it learns; None elsewhere: then the run's model is built."""
+        if not self.config.rllib_model:
+            return None
+        check_installed()
+        from maze_rllib.own_model import PlainView, RLlibPolicy
 
-    def _configured(self, config: RunConfig) -> Any:
-        """Return RLlib's configuration without the environment and the networks."""
-        from maze_rllib.settings import apply, check_model_config
-
-        module = import_module(f"ray.rllib.algorithms.{self.title.lower()}")
-        rllib = getattr(module, f"{self.title}Config")()
-        settings = {**self.preset, **self.config.settings()}
-        apply(rllib, settings)
-        model_config = settings.get("model_config")
-        if isinstance(model_config, dict):
-            if not self.config.rllib_model:
-                raise ConfigError("is for RLlib's own network", "algorithm.rllib.model_config", "Add --rllib-model")
-            check_model_config(model_config)
-        rllib.env_runners(num_env_runners=_workers(config) if self.samples else 0)
-        rllib.learners(num_learners=0, num_gpus_per_learner=0)
-        rllib.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
-        seed = integer_seed(config.seed or 0, Purpose.POLICY_NOISE) % 2**31
-        # A thread measures the machine's load, which nothing reads; it would hold up the end of each run.
-        rllib.debugging(seed=seed, log_level="CRITICAL", log_sys_usage=False)
-        return rllib
+        view = PlainView(observation_space, action_space)
+        hint = "Next: describe a network that fits by algorithm.model_config; or --no-rllib-model"
+        with self._blamed("algorithm.rllib_model", hint):
+            spaces = {"default_policy": (view.observation_space, view.action_space)}
+            spec = self._parameters().get_rl_module_spec(spaces=spaces, inference_only=True)
+            return RLlibPolicy(spec.build(), view, observation_space, action_space).eval()
 
     def setup(self, run: Run) -> None:
         """Check the parameters and fit them to the run's spaces and policy. Imports RLlib; nothing is started yet."""
         check_installed()
-        from maze_rllib.own_model import PlainView
-        from maze_rllib.settings import blamed
+        from maze_rllib.cluster import placed
         from maze_rllib.vector_env import TreeVectorEnv, shown_spaces
 
-        self._run = run
-        with blamed(self.config.rllib):
-            self._rllib = self._configured(run.config)
-        view = PlainView(run.observation_space, run.action_space) if self.config.rllib_model else None
+        self._run, policy = run, run.policy
+        with self._blamed():
+            self._rllib = placed(self._parameters(), run, samples=not self.family.offline)
+        view = getattr(policy, "view", None)
         observation_space, action_space = shown_spaces(run.observation_space, run.action_space, view)
         self._rllib.environment(
-            env=TreeVectorEnv if self.samples else None,
+            env=None if self.family.offline else TreeVectorEnv,
             observation_space=observation_space,
             action_space=action_space,
             normalize_actions=False,
             clip_actions=False,
         )
-        if view is not None:
-            hint = "Next: --no-rllib-model; or describe a network that fits by algorithm.rllib.model_config"
-            with blamed(self.config.rllib, "algorithm.rllib_model", hint):
-                run.policy = self._rllib_policy(view)  # the run evaluates and saves what learns
-        else:
-            _check_normalizer(run.policy)
-            self._rllib.rl_module(rl_module_spec=self.module_spec(run.policy))
+        if view is None:
+            _check_policy(policy)
+            self._rllib.rl_module(rl_module_spec=self._module_spec(policy))
+        if self.family.offline:
+            self._read(run)
 
-    @hookimpl
-    def build_policy(self, observation_space: Any, action_space: Any, config: Any) -> Any:
-        """Return a placeholder where RLlib's own network learns; None elsewhere: then the run's model is built."""
-        if not self.config.rllib_model:
-            return None
-        from maze_rllib.placeholder import Placeholder
+    def _parameters(self) -> Any:
+        """Return RLlib's configuration with the parameters that are set."""
+        from maze_rllib.parameters import rllib_config
+        from maze_rllib.settings import apply, check_model_config
 
-        return Placeholder(observation_space, action_space)
+        rllib = rllib_config(self.config.title)
+        apply(rllib, self.config.settings())
+        check_model_config(self.config.model_config_)
+        return rllib
 
-    def _rllib_policy(self, view: PlainView) -> Any:
-        """Return RLlib's default network as a policy for evaluation."""
-        from maze_rllib.own_model import RLlibPolicy
-
-        warnings.warn(
-            "this run learns with RLlib's own network: maze eval, maze rollout and --init-from cannot open it",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        run, rllib = self._run, self._rllib
-        spec = rllib.get_rl_module_spec(
-            spaces={"default_policy": (rllib.observation_space, rllib.action_space)}, inference_only=True
-        )
-        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT)):
-            module = spec.build()
-        return RLlibPolicy(module, view, run.observation_space, run.action_space).to(run.device).eval()
-
-    def module_spec(self, policy: Policy) -> Any:
+    def _module_spec(self, policy: Policy) -> Any:
         """Return the specification by which RLlib builds the module around the policy."""
         from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-        from maze_rllib.modules import ActorCriticModule
+        from maze_rllib.modules import NoCatalog, on_cpu
 
-        return RLModuleSpec(module_class=ActorCriticModule, model_config={"policy": policy})
+        module, _, title = str(self.family.module).partition(":")
+        options = {name: getattr(self._rllib, name) for name in self.family.options}
+        if self.family.has_critics:
+            options["critic_hidden"] = list(self.config.critic_hidden)
+        return RLModuleSpec(
+            module_class=getattr(import_module(module), title),
+            catalog_class=NoCatalog if self.family.has_critics else None,
+            model_config={"policy": on_cpu(policy), **options},
+        )
+
+    def _read(self, run: Run) -> None:
+        """Load the recorded trajectories."""
+        from maze_rllib.offline import RecordedData
+
+        folder = self.config.dataset
+        with progress_bar(f"loading {folder}", shown="console" in run.config.callbacks) as report:
+            data = load_trajectories(Path(folder), 1, report)
+        data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {folder}")
+        seed = integer_seed(run.seed, Purpose.MINIBATCH_ORDER)
+        source = {"data": data, "policy": run.policy, "seed": seed}
+        self._rllib._is_online = False  # RLlib does not set it for CQL, which would step environments for nothing
+        self._rllib.offline_data(
+            input_=[folder],
+            input_config=source,
+            offline_data_class=RecordedData,
+            dataset_num_iters_per_learner=1,
+        )
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return a placeholder: RLlib has its own optimizers."""
@@ -155,45 +162,42 @@ class RLlib(Algorithm):
 
     def _opened(self) -> Trainer:
         if self._trainer is None:
-            from maze_rllib.env_runner import PLAN, EnvRunner
+            from maze_rllib.env_runner import PLAN, EnvPlan, EnvRunner
             from maze_rllib.trainer import Trainer
 
-            if self.samples:
-                self._rllib.environment(env_config={PLAN: self._plan()})
+            run = self._run
+            if not self.family.offline:
+                # A resumed run plays different episodes.
+                seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, (run.updates,) if run.updates else ())
+                envs = self.config.num_envs_per_env_runner
+                plan = EnvPlan(run.env_builder("training"), envs, seeds, self.config.rllib_model)
+                self._rllib.environment(env_config={PLAN: plan})
                 self._rllib.env_runners(env_runner_cls=EnvRunner)
-            self._trainer = Trainer(self._rllib, self.config.watchdog_seconds, self._run.env_steps)
+            self._trainer = Trainer(self._rllib, run.config.runner, self.config.watchdog_seconds, run.env_steps)
             if self._saved is not None:
                 self._trainer.load_state(self._saved)
-            elif not self.config.rllib_model:
-                self._trainer.load_policy(self._run.policy.state_dict())
+            else:
+                self._trainer.load_policy(run.policy.state_dict())
         return self._trainer
-
-    def _plan(self) -> EnvPlan:
-        from maze_rllib.env_runner import EnvPlan
-
-        run = self._run
-        # A resumed run plays different episodes.
-        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, (run.updates,) if run.updates else ())
-        builder = run.env_builder("training")
-        return EnvPlan(builder, self.config.num_envs_per_env_runner, seeds, self.config.rllib_model)
 
     def batches(self) -> Iterator[Batch]:
         """Let RLlib train for one iteration and copy its weights into the policy; yield nothing."""
-        from maze_rllib.settings import blamed
-
         run = self._run
-        with blamed(self.config.rllib):
+        with self._blamed():
             trainer = self._opened()
             iteration = trainer.iterate(lambda: run.interrupted)
         run.count_env_steps(iteration.env_steps)
         run.statistics.add(iteration.episodes)
         run.record(iteration.metrics)
-        if self.config.rllib_model:
-            policy: Any = run.policy
-            policy.load(trainer.module())
-        else:
-            run.policy.load_state_dict(trainer.policy())
+        run.policy.load_state_dict(trainer.policy(run.policy.state_dict()))
         yield from ()
+
+    def _blamed(self, otherwise: str = "", hint: str | None = None) -> Any:
+        from maze_rllib.settings import blamed
+
+        ours = self.family.values
+        given = {name: value for name, value in self.config.settings().items() if ours.get(name) != value}
+        return blamed(given, otherwise, hint)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -232,7 +236,10 @@ class _NoOptimizer:
         """Do nothing."""
 
 
-def _check_normalizer(policy: Policy) -> None:
+def _check_policy(policy: Policy) -> None:
+    if remembers(policy):
+        hint = "Next: --set model.memory=none, or one of Maze's own algorithms, such as ppo"
+        raise ConfigError("RLlib's learners would cut what a policy of Maze remembers", "model.memory", hint)
     normalizer = getattr(policy, "normalizer", None)
     if normalizer is not None and getattr(normalizer, "running", True):
         raise ConfigError(
@@ -240,11 +247,3 @@ def _check_normalizer(policy: Policy) -> None:
             "model.normalize_observations",
             "Scale observations with a wrapper, or use one of Maze's own algorithms.",
         )
-
-
-def _workers(config: RunConfig) -> int:
-    """Return the number of processes that step environments: 0 on `dev`."""
-    if config.runner.name == "dev":
-        return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return getattr(config.runner, "workers", None) or max(cores - 1, 1)

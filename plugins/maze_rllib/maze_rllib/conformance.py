@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from maze_devkit import Case, Trial
 
 if TYPE_CHECKING:
-    from maze_rllib.base import RLlib
+    from maze_rllib.config import RLlibConfig
 
 _QUEUED = {"train_batch_size_per_learner": 100, "rollout_fragment_length": 10}
 _REPLAYED = {
     "train_batch_size_per_learner": 16,
     "num_steps_sampled_before_learning_starts": 16,
-    "rllib": {"min_sample_timesteps_per_iteration": 16, "min_time_s_per_iteration": 0},
+    "min_sample_timesteps_per_iteration": 16,
+    "min_time_s_per_iteration": 0,
 }
 _RECORDED = {"train_batch_size_per_learner": 64}
 
@@ -25,6 +26,10 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "APPO": _QUEUED,
     "DQN": _REPLAYED,
     "SAC": {**_REPLAYED, "critic_hidden": [32], "actor_lr": 3e-3, "critic_lr": 3e-3, "alpha_lr": 3e-3},
+    "TQC": {**_REPLAYED, "actor_lr": 3e-3, "critic_lr": 3e-3, "alpha_lr": 3e-3},
+    "DreamerV3": {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 8, "horizon_H": 3, "training_ratio": 8},
+    "CQL": {**_RECORDED, "bc_iters": 1},
+    "IQL": _RECORDED,
     "BC": _RECORDED,
     "MARWIL": _RECORDED,
 }
@@ -36,22 +41,27 @@ _QUEUE = {
     "deterministic": "RLlib's learner uses whatever is in its queue at that moment",
     "truncation": _BY_SEED,
 }
+_OWN = {"spaces": "RLlib's own networks take images of some sizes only, and tests run each algorithm with them"}
 _WAIVED: Mapping[str, Mapping[str, str]] = {
     "PPO": {"truncation": "RLlib standardises advantages over rows of its own too, which stand for episodes' ends"},
     "IMPALA": _QUEUE,
     "APPO": _QUEUE,
     "DQN": _REPLAY,
     "SAC": _REPLAY,
+    "TQC": {**_REPLAY, **_OWN},
+    "DreamerV3": {**_REPLAY, **_OWN},
+    "CQL": _OWN,
+    "IQL": _OWN,
 }
 
 
 def trial(case: Case) -> Trial:
     """Use small sizes, and one Ray for all runs."""
-    algorithm: type[RLlib] = case.plugin
-    parameters = dict(_SIZES[algorithm.title])
-    if "dataset" in algorithm.Config.model_fields:
+    config: type[RLlibConfig] = case.plugin.Config
+    parameters = dict(_SIZES[config.title])
+    if "dataset" in config.model_fields:
         parameters["dataset"] = str(case.demonstrations())
-    waived = {**_RESUMES, **_CRITICS, **_WAIVED.get(algorithm.title, {})}
+    waived = {**_RESUMES, **_CRITICS, **_WAIVED.get(config.title, {})}
     return Trial(parameters=parameters, waived=waived, shared=one_ray)
 
 

@@ -83,6 +83,21 @@ class TargetedActorCriticModule(ActorCriticModule, TargetNetworkAPI):  # type: i
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: old}
 
 
+class NoCatalog:
+    """RLlib's SAC requires a catalogue of networks, which is not needed here."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        pass
+
+    def get_action_dist_cls(self, **kwargs: Any) -> None:
+        """Return None: the module has its own distributions."""
+
+
+def on_cpu(policy: Policy) -> Policy:
+    """Return a copy of a policy that any process can load."""
+    return copy.deepcopy(policy).cpu()
+
+
 def own_policy(module: TorchRLModule) -> Policy:
     """Return this module's own copy of the policy in its configuration."""
     policy: Policy = copy.deepcopy(module.model_config["policy"])

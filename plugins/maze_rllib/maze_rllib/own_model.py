@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 import torch
+import tree as trees
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -16,10 +17,14 @@ from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import BoxScale
+from maze_core.models.encoders import settled_layout
 from maze_core.models.inputs import FlatInput, is_image
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
+
+_FIRST = "is_first"
+"""Where DreamerV3's network reads that an episode begins."""
 
 
 class PlainView:
@@ -44,25 +49,36 @@ class PlainView:
                 "Next: --no-rllib-model, since Maze's models respect masks.",
             )
         self._key, single = next(iter(leaves.items()))
+        if len(leaves) > 1 and (images := [key for key, leaf in leaves.items() if is_image(leaf)]):
+            raise ConfigError(
+                f"RLlib's default network would flatten the image {images[0]!r}: it sees an image only if it is alone",
+                "algorithm.rllib_model",
+                "Next: --no-rllib-model, since Maze's models see images beside other observations.",
+            )
         as_it_is = len(leaves) == 1 and isinstance(single, spaces.Box) and (is_image(single) or len(single.shape) == 1)
         self._flat = None if as_it_is else FlatInput(leaves)
         self._scales = {key: BoxScale(space) for key, space in actions.items() if isinstance(space, spaces.Box)}
         self._action_key = next(iter(actions)) if len(actions) == 1 else None
         self._bytes = self._flat is None and single.dtype == np.uint8
-        if self._bytes:  # RLlib's convolutions take floats
-            self.observation_space: gymnasium.Space[Any] = spaces.Box(0, 1, single.shape, np.float32)
-        elif self._flat is None:
-            self.observation_space = single
-        else:
+        self._channels_first = False
+        if isinstance(single, spaces.Box) and self._flat is None:
+            self._channels_first = is_image(single) and settled_layout(single, "auto") == "chw"
+            low, high = (single.low / 255, single.high / 255) if self._bytes else (single.low, single.high)
+            if self._channels_first:
+                low, high = np.moveaxis(low, -3, -1), np.moveaxis(high, -3, -1)
+            self.observation_space: gymnasium.Space[Any] = spaces.Box(low, high, dtype=np.float32)
+        elif self._flat is not None:
             self.observation_space = spaces.Box(-np.inf, np.inf, (self._flat.out_features,), np.float32)
         shown = {key: self._canonical(key, space) for key, space in actions.items()}
         self.action_space = spaces.Dict(shown) if self._action_key is None else shown[self._action_key]
 
     def observations(self, tree: TensorTree) -> Tensor:
         """Convert leaves [B, …] to the network's input [B, …]."""
-        if self._bytes:
-            return tree[self._key].float() / 255
-        return tree[self._key] if self._flat is None else self._flat(tree)
+        if self._flat is not None:
+            flat: Tensor = self._flat(tree)
+            return flat
+        leaf = tree[self._key].movedim(-3, -1) if self._channels_first else tree[self._key]
+        return leaf.float() / 255 if self._bytes else leaf
 
     def seen(self, tree: Tree) -> np.ndarray:
         """Like `observations`, for arrays."""
@@ -81,6 +97,12 @@ class PlainView:
         whole = tensors if self._action_key is None else tensors[self._action_key]
         return to_arrays(self.actions(whole))
 
+    def given(self, actions: Tree) -> Any:
+        """Convert a tree of actions in the environment's units, leaves [B, …], to the network's: inverse of `taken`."""
+        leaves = to_tensors(actions).items()
+        arrays = to_arrays({k: self._scales[k].to_canonical(leaf) if k in self._scales else leaf for k, leaf in leaves})
+        return arrays if self._action_key is None else arrays[self._action_key]
+
     def _canonical(self, key: str, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
         if isinstance(space, spaces.Discrete):
             return spaces.Discrete(int(space.n))
@@ -94,29 +116,47 @@ class PlainView:
 class RLlibPolicy(nn.Module):
     """A module of RLlib with the interface of Maze's policies that evaluation needs."""
 
+    title = "RLlib's own network"
+    """What the console calls the network."""
     normalizer = None
     has_critic = False
 
     def __init__(self, module: Any, view: PlainView, observation_space: Any, action_space: Any) -> None:
         super().__init__()
-        self.module, self._view = module, view
+        self.module, self.view = module, view
         self.observation_space, self.action_space = observation_space, action_space
+
+    @property
+    def remembers(self) -> bool:
+        """True if the network has a state, as that of DreamerV3 or an LSTM."""
+        return bool(self.module.get_initial_state())
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return the network's state where episodes begin, leaves [rows, …]."""
+        leaves = [torch.as_tensor(leaf).float() for leaf in trees.flatten(self.module.get_initial_state())]
+        state = {str(i): leaf.detach().expand(rows, *leaf.shape).clone() for i, leaf in enumerate(leaves)}
+        return {**state, _FIRST: torch.ones(rows)}
+
+    def step(self, obs: TensorTree, state: TensorTree) -> tuple[_Chosen, TensorTree]:
+        """Return the network's distribution for the next row of each stream, and its state after it."""
+        structure = self.module.get_initial_state()
+        before = trees.unflatten_as(structure, [state[str(i)] for i in range(len(state) - 1)])
+        batch = {"obs": self.view.observations(obs).unsqueeze(1), _FIRST: state[_FIRST], "state_in": before}
+        with torch.no_grad():
+            answer = dict(self.module.forward_inference(batch))
+        leaves = trees.flatten(answer.pop("state_out"))
+        after = {**{str(i): leaf for i, leaf in enumerate(leaves)}, _FIRST: torch.zeros_like(state[_FIRST])}
+        return _Chosen(self.module, {key: leaf.squeeze(1) for key, leaf in answer.items()}, self.view), after
 
     def distribution(self, obs: TensorTree) -> _Chosen:
         """Return the network's distribution for observations, leaves [B, …]."""
         with torch.no_grad():
-            return _Chosen(
-                self.module, self.module.forward_inference({"obs": self._view.observations(obs)}), self._view
-            )
+            answer = self.module.forward_inference({"obs": self.view.observations(obs)})
+        return _Chosen(self.module, answer, self.view)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Return no noise: RLlib's distributions draw from torch's global generator."""
         return {}
-
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Load the learner's weights, of which acting needs only a part."""
-        own = self.module.state_dict()
-        self.module.load_state_dict({name: leaf for name, leaf in state.items() if name in own})
 
 
 class _Chosen:

@@ -1,17 +1,21 @@
-"""A local Ray: started if none is running, and stopped by its starter."""
+"""The Ray of a run: its runner's cluster, that of the process, or a local one that ends with it."""
 
 from __future__ import annotations
 
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maze_core.base.environment_variables import Variables, changed_since, put_back
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.guarded_folder import GuardedFolder
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
+from maze_core.plugins.discovery import load
 from maze_rllib.randomness import kept
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.base import PluginConfig
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -40,19 +44,24 @@ def check_installed() -> None:
 
 
 class RaySession:
-    """A running Ray: the one to which this process is already connected, or a new local one.
+    """A running Ray: that of the runner `ray`, the one to which this process is connected, or a new local one.
 
     Args:
-        num_cpus: most worker processes that Ray may run at a time.
+        num_cpus: most worker processes that a local Ray may run at a time.
+        runner: the run's runner.
 
     Raises:
         RunError: Ray does not start.
     """
 
-    def __init__(self, num_cpus: int) -> None:
+    def __init__(self, num_cpus: int, runner: PluginConfig | None = None) -> None:
         check_installed()
         import ray
 
+        self._share: Any = None
+        """The runner's connection to a cluster."""
+        if runner is not None and runner.name == "ray":
+            self._share = load("runner", "ray")(runner).connect()
         self._ours = not ray.is_initialized()
         self._folder: GuardedFolder | None = None
         """Where Ray keeps its sockets and logs, if it was started here."""
@@ -70,8 +79,16 @@ class RaySession:
             self._variables = changed_since(before)
         _hush()
 
+    @property
+    def is_cluster(self) -> bool:
+        """True if this is a cluster that goes on without the run."""
+        return self._share is not None and not self._share.is_local
+
     def close(self) -> None:
-        """Stop Ray if it was started here; safe to call twice."""
+        """Stop Ray if it was started here, or leave the cluster; safe to call twice."""
+        share, self._share = self._share, None
+        if share is not None:
+            share.close()
         if self._ours:
             import ray
 

@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from maze_core.base.blame import causes
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.envs.vector import Episode
+from maze_rllib.cluster import fit, processes
 from maze_rllib.env_runner import LENGTHS, RETURNS
+from maze_rllib.learners import MODULE, learner_state, put_state, put_weights, weights
 from maze_rllib.metrics import losses
 from maze_rllib.randomness import BorrowedRandomness
 from maze_rllib.session import RaySession
 
-MODULE = "default_policy"
+if TYPE_CHECKING:
+    from maze_core.plugins.config.base import PluginConfig
+
 POLICY = "policy."
 """Prefix of the policy's weights in a module around one of Maze's policies."""
 _LIFETIME = "num_env_steps_sampled_lifetime"
-_SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")
-"""Values besides networks that RLlib's learners adapt, by attribute; they are not part of the learners' state."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Trainer:
 
     Args:
         config: RLlib's complete configuration.
+        runner: the run's runner.
         patience: most seconds without new steps, or without learning.
         env_steps: steps that the run has already taken, for schedules.
 
@@ -51,13 +54,14 @@ class Trainer:
         RunError: Ray or a worker does not start.
     """
 
-    def __init__(self, config: Any, patience: float, env_steps: int = 0) -> None:
+    def __init__(self, config: Any, runner: PluginConfig, patience: float, env_steps: int = 0) -> None:
         self._patience = patience
         self._samples = not config.is_offline
         self._algorithm: Any = None
         self._randomness = BorrowedRandomness(config.seed)
-        self._session = RaySession(num_cpus=config.num_env_runners + 2)
+        self._session = RaySession(processes(config) + 2, runner)
         try:
+            self._place(config)
             with self._randomness(), _kept(_log_folder()):
                 self._algorithm = config.build_algo(use_copy=False)
         except BaseException as error:  # noqa: BLE001 — an interruption too must leave no process behind
@@ -92,38 +96,28 @@ class Trainer:
             if metrics or not self._learns() or stopped():
                 return Iteration(self._steps - before, episodes, metrics)
 
-    def policy(self) -> dict[str, Tensor]:
-        """Return parameters and buffers of the learning policy."""
-        return {name.removeprefix(POLICY): leaf for name, leaf in self.module().items() if name.startswith(POLICY)}
+    def policy(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Return parameters and buffers of the learning policy with these names, which are those of the run's policy.
 
-    def module(self) -> dict[str, Tensor]:
-        """Return parameters and buffers of the whole learning module, target networks included."""
-        return {name: leaf.detach() for name, leaf in self._module.state_dict().items()}
+        A module around one of Maze's policies has it as `policy`; one of RLlib's own is `module` in the run's policy.
+        """
+        module = self._ask(weights)[0]
+        return {name: module[_in_module(name, module)] for name in names}
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs: networks, optimizers and adapted values."""
-        learner = self._learner
-        optimizers = {name: optimizer.state_dict() for name, optimizer in learner._named_optimizers.items()}
-        scalars = {name: getattr(learner, name)[MODULE] for name in _SCALARS if hasattr(learner, name)}
-        return {
-            "module": self.module(),
-            "optimizers": _detached(optimizers),
-            "scalars": {name: torch.as_tensor(value).detach().clone() for name, value in scalars.items()},
-        }
+        state: dict[str, Any] = self._ask(learner_state)[0]
+        return state
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `state()`, and send its networks to the environment runners."""
-        learner = self._learner
-        self._module.load_state_dict(state["module"])
-        for name, optimizer in learner._named_optimizers.items():
-            optimizer.load_state_dict(state["optimizers"][name])
-        for name, value in state["scalars"].items():
-            getattr(learner, name)[MODULE].data.copy_(value)
+        self._ask(partial(put_state, state=state))
         self._share()
 
     def load_policy(self, parameters: Mapping[str, Tensor]) -> None:
-        """Load initial parameters of the policy."""
-        self._module.load_state_dict({f"{POLICY}{name}": leaf for name, leaf in parameters.items()}, strict=False)
+        """Load initial parameters of the policy, named as for `policy`."""
+        module = self._ask(weights)[0]
+        self._ask(partial(put_weights, values={_in_module(name, module): leaf for name, leaf in parameters.items()}))
         self._share()
 
     def close(self) -> None:
@@ -136,13 +130,18 @@ class Trainer:
         finally:
             self._session.close()
 
-    @property
-    def _learner(self) -> Any:
-        return self._algorithm.learner_group._learner
+    def _place(self, config: Any) -> None:
+        """Let a Ray of the run's own start all processes at once; refuse what a cluster has no room for."""
+        import ray
 
-    @property
-    def _module(self) -> Any:
-        return self._learner.module[MODULE].unwrapped()
+        if self._session.is_cluster:
+            fit(config, ray.cluster_resources())
+        elif config.num_env_runners or config.num_learners:
+            config.env_runners(num_cpus_per_env_runner=0).learners(num_cpus_per_learner=0)
+
+    def _ask(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return the results of a function of this package for each learner, wherever it is."""
+        return [result.get() for result in self._algorithm.learner_group.foreach_learner(function)]
 
     def _share(self) -> None:
         group = self._algorithm.env_runner_group
@@ -191,6 +190,12 @@ class Trainer:
         return first is None or self._steps > first + 1
 
 
+def _in_module(name: str, module: Mapping[str, Any]) -> str:
+    """Return what the learning module calls a parameter of the run's policy."""
+    own = f"{POLICY}{name}"
+    return own if own in module else name.removeprefix("module.")
+
+
 def _log_folder() -> Path:
     """Return the folder below the user's home in which Ray creates one for each algorithm."""
     from ray.train.constants import DEFAULT_STORAGE_PATH
@@ -228,14 +233,6 @@ def _series(values: Any) -> list[float]:
     """Return the items of a series, which RLlib returns as a list, as a single item, or as nan for none."""
     items = values if isinstance(values, list) else [] if values is None else [values]
     return [float(item) for item in items if not math.isnan(item)]
-
-
-def _detached(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {key: _detached(each) for key, each in value.items()}
-    return [_detached(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _cause(error: BaseException) -> BaseException | None:

@@ -118,16 +118,6 @@ class SACModule(DefaultSACTorchRLModule):  # type: ignore[misc]
             setattr(self, name, nn.Sequential(head, nn.Linear(head.out_features, outputs)))
 
 
-class NoCatalog:
-    """RLlib's SAC requires a catalogue of networks, which is not needed here."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        pass
-
-    def get_action_dist_cls(self, **kwargs: Any) -> None:
-        """Return None: the module has its own distributions."""
-
-
 class _Observations(nn.Module):
     """Returns the observations unchanged."""
 

@@ -1,0 +1,74 @@
+"""Where RLlib's processes run: as the run's runner says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.plugins.discovery import load
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.run.run import Run
+
+
+def placed(rllib: Any, run: Run, *, samples: bool) -> Any:
+    """Return RLlib's configuration with env runners and learners as the run says. `samples`: it steps environments.
+
+    Raises:
+        ConfigError: a GPU is wanted in this process, which sees none.
+    """
+    gpus = rllib.num_gpus_per_learner or float(run.device.type == "cuda")
+    if gpus and not rllib.num_learners and not torch.cuda.is_available():
+        hint = "Next: num_gpus_per_learner=0; or num_learners=1, for a learner on another node of a cluster"
+        raise ConfigError("this process sees no GPU", "algorithm.num_gpus_per_learner", hint)
+    rllib.learners(num_gpus_per_learner=gpus)
+    rllib.env_runners(num_env_runners=_workers(run.config.runner) if samples else 0)
+    rllib.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
+    seed = integer_seed(run.config.seed or 0, Purpose.POLICY_NOISE) % 2**31
+    # A thread measures the machine's load, which nothing reads; it would hold up the end of each run.
+    rllib.debugging(seed=seed, log_level="CRITICAL", log_sys_usage=False)
+    return rllib
+
+
+def processes(rllib: Any) -> int:
+    """Return the number of processes that RLlib starts."""
+    learners: int = rllib.num_learners * (1 + rllib.num_aggregator_actors_per_learner)
+    return learners + int(rllib.num_env_runners)
+
+
+def fit(rllib: Any, room: Mapping[str, float]) -> None:
+    """Refuse more processes than a cluster with these resources can ever start, for which Ray would wait.
+
+    Raises:
+        ConfigError: there are too few CPUs or GPUs.
+    """
+    per_learner = 1 if rllib.num_cpus_per_learner == "auto" else rllib.num_cpus_per_learner
+    runners, learners = rllib.num_env_runners, rllib.num_learners
+    helpers = learners * rllib.num_aggregator_actors_per_learner
+    needed = {
+        "CPU": runners * rllib.num_cpus_per_env_runner + learners * per_learner + helpers,
+        "GPU": runners * rllib.num_gpus_per_env_runner + learners * rllib.num_gpus_per_learner,
+    }
+    for kind, count in needed.items():
+        if count > room.get(kind, 0):
+            where = "runner.workers" if kind == "CPU" else "algorithm.num_gpus_per_learner"
+            text = f"{runners} env runners and {learners} learners need {count:g} {kind}s"
+            raise ConfigError(f"{text}, and the cluster has {room.get(kind, 0):g}", where)
+
+
+def _workers(runner: PluginConfig) -> int:
+    """Return the number of processes that step environments: 0 on `dev`."""
+    if runner.name == "dev":
+        return 0
+    return int(load("runner", runner.name)(runner).default_workers if runner.name == "ray" else _local(runner))
+
+
+def _local(runner: Any) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return runner.workers or max(cores - 1, 1)

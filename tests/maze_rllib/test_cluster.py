@@ -1,0 +1,65 @@
+"""Where RLlib's processes run: learners and env runners on Ray, and what Ray has no room for."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from maze_devkit.envs import SeededWalk
+from maze_rllib.cluster import fit
+
+from maze_core.base.errors import ConfigError
+from maze_core.run.context import RunContext
+
+RAY = {"name": "ray", "workers": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-impala"])
+def test_env_runners_and_a_learner_on_the_runner_ray(small, algorithm):
+    context = small(algorithm, "CartPole-v1", {"algorithm.num_learners": 1}, runner=RAY)
+    before = {name: leaf.clone() for name, leaf in context.policy.named_parameters()}
+    context.train()
+    rllib = context.run.algorithm._trainer._algorithm
+    assert (len(rllib.learner_group), rllib.env_runner_group.num_remote_env_runners()) == (1, 1)
+    assert all(not torch.equal(leaf, before[name]) for name, leaf in context.policy.named_parameters())
+    if algorithm != "rllib-ppo":  # which takes seconds, and the rest is the same
+        return
+    state = context.run.algorithm.state()["rllib"]
+    context.close()
+    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2}) as resumed:
+        taken_up = resumed.run.algorithm._opened().state()
+        assert all(torch.equal(taken_up["module"][name], leaf) for name, leaf in state["module"].items())
+        assert taken_up["optimizers"].keys() == state["optimizers"].keys()
+
+
+@pytest.mark.slow
+def test_a_gpu_is_asked_for_where_there_is_one(small):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigError, match=r"algorithm.num_gpus_per_learner: this process sees no GPU"):
+        small("rllib-ppo", SeededWalk, {"algorithm.num_gpus_per_learner": 1}).train()
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        ({"CPU": 5.0, "GPU": 2.0}, ""),
+        ({"CPU": 4.0, "GPU": 2.0}, "runner.workers: 3 env runners and 2 learners need 5 CPUs, and the cluster has 4"),
+        ({"CPU": 5.0}, "num_gpus_per_learner: 3 env runners and 2 learners need 2 GPUs, and the cluster has 0"),
+    ],
+)
+def test_more_than_a_cluster_has_is_refused(room, words):
+    rllib = SimpleNamespace(
+        num_env_runners=3,
+        num_learners=2,
+        num_cpus_per_learner="auto",
+        num_aggregator_actors_per_learner=0,
+        num_cpus_per_env_runner=1,
+        num_gpus_per_env_runner=0,
+        num_gpus_per_learner=1,
+    )
+    if not words:
+        fit(rllib, room)
+        return
+    with pytest.raises(ConfigError, match=words):
+        fit(rllib, room)
