@@ -6,15 +6,19 @@ depend on, their commands, presets and columns, is written beside them (made.jso
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import io
 import json
 import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import termios
 from pathlib import Path
 
 from rich.console import Console
@@ -141,14 +145,40 @@ def pages(folder: Path, made: Path) -> None:
 
 
 def run(folder: Path, command: str, columns: int = 120) -> str:
-    """Run a command as on a terminal of this width; return what it printed, with its colours."""
-    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(columns), "OMP_NUM_THREADS": "1"}
-    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    done = subprocess.run(command.split(), cwd=folder, env={**os.environ, **terminal}, **together)  # type: ignore[call-overload]  # noqa: S603
-    if "Traceback" in done.stdout:
-        sys.exit(f"{command}\n{done.stdout}")
-    shown: str = done.stdout.replace(f"{folder}/", "")
+    """Run a command on a terminal of this width; return what stands on it in the end, with its colours."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, columns))
+    settings = {**os.environ, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command.split(), cwd=folder, env=settings, stdin=theirs, stdout=theirs, stderr=theirs):  # noqa: S603
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # the end
+            while part := os.read(ours, 65_536):
+                written += part
+    os.close(ours)
+    shown = settled(written.decode()).replace(f"{folder}/", "")
+    if "Traceback" in shown:
+        sys.exit(f"{command}\n{shown}")
     return shown
+
+
+def settled(written: str) -> str:
+    """Return the lines of a terminal after all that was written: what was overwritten or erased is gone."""
+    lines, row, fresh = [""], 0, True
+    for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|[\r\n])", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row == len(lines))
+            fresh = True
+        elif part == "\r":
+            fresh = True
+        elif part.startswith("\x1b[") and part[-1] == "A":
+            row = max(0, row - int(part[2:-1] or 1))
+        elif part.startswith("\x1b[") and part[-1] == "K":
+            lines[row] = ""
+        elif part and (part[-1] == "m" or not part.startswith("\x1b")):
+            lines[row], fresh = ("" if fresh else lines[row]) + part, False
+    return "\n".join(lines)
 
 
 def screen(folder: Path, file: Path, command: str, *, columns: int) -> None:
