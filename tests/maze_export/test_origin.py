@@ -73,11 +73,12 @@ class Declared(SpacesEnv):
 
 
 class Named(SpacesEnv):
-    def __init__(self):
+    def __init__(self, known=2):
+        self.known = known
         super().__init__(spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
 
     def get_action_meanings(self):
-        return ["NOOP", "FIRE"]
+        return ["NOOP", "FIRE", "UP"][: self.known]
 
 
 BOTH = spaces.Dict({"tool": spaces.Discrete(3, start=2), "push": spaces.Box(-1, 1, (2, 1))})
@@ -98,6 +99,7 @@ def test_meanings_and_units_are_those_of_each_output(tmp_path):
         "action/push": {"units": ["N", "N"]},
     }
     assert actions_of(Named, tmp_path / "b") == {"action": {"meanings": ["NOOP", "FIRE"]}}
+    assert actions_of(functools.partial(Named, 3), tmp_path / "c") == {}
 
 
 class Halved(gymnasium.ActionWrapper):

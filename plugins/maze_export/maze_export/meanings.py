@@ -1,10 +1,10 @@
 """What actions mean, and in which units they are, where an environment declares it.
 
     class Crane(gymnasium.Env):
-        metadata = {"action_meanings": ["trolley", "hoist"], "action_units": "m/s"}
+        metadata = {"render_modes": [], "action_meanings": ["trolley", "hoist"], "action_units": "m/s"}
 
 Discrete actions have a meaning for each value; those of a Box, a MultiDiscrete or a MultiBinary one for each number,
-or one for all. In a mapping the keys are those of a Dict action. `get_action_meanings` of Atari counts, too.
+or one for all. In a mapping the keys are those of a Dict action. A method `get_action_meanings` counts, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def declared_actions(run: Run, interface: Interface) -> dict[str, dict[str, Any]
     builder = run.env_builder("acting")
     if builder.several_agents:
         return {}
-    with closing(builder(0)) as env:
+    with closing(builder.single(0)) as env:
         declared = _declared(env, interface.action_space)
     found: dict[str, dict[str, Any]] = {}
     for leaf in leaves(interface.action_space, "action"):
@@ -58,8 +58,17 @@ def _declared(env: gymnasium.Env[Any, Any], action_space: spaces.Space[Any]) -> 
         own = layer._metadata if isinstance(layer, gymnasium.Wrapper) else layer.metadata
         if isinstance(own, Mapping) and own.keys() & set(_KEYS.values()):
             return own
-    meanings = getattr(env.unwrapped, "get_action_meanings", None)
-    return {"action_meanings": list(meanings())} if callable(meanings) else {}
+    return _of_method(env.unwrapped, action_space)
+
+
+def _of_method(env: Any, action_space: spaces.Space[Any]) -> Mapping[str, Any]:
+    """Return what the method `get_action_meanings` says; nothing where another package means something else by it."""
+    try:
+        meanings = list(env.get_action_meanings())
+    except Exception:  # noqa: BLE001 — there is none, or whatever the code of others raises
+        return {}
+    fits = isinstance(action_space, spaces.Discrete) and len(meanings) == action_space.n
+    return {"action_meanings": meanings} if fits and all(isinstance(each, str) for each in meanings) else {}
 
 
 def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
