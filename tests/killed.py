@@ -1,10 +1,16 @@
-"""Runs that kill -9 ends at a checkpoint, for tests of what resumes."""
+"""Runs that kill -9 ends, at a checkpoint or at any moment, for tests of what resumes."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 SMALL = {
     "algorithm.num_envs": 2,
@@ -54,3 +60,52 @@ def maze_until_killed(words: list[str], when: str, epoch: int) -> None:
     command = [sys.executable, "-c", _SCRIPT, when, str(epoch), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == -9, done.stderr
+
+
+_CONTEXT = """
+import importlib, json, sys
+from maze_core import RunContext
+
+if __name__ == "__main__":
+    algorithm, env, run_dir, how = sys.argv[1:5]
+    overrides, parts = json.loads(sys.argv[5]), json.loads(sys.argv[6])
+    module, _, name = env.partition(":")
+    env = getattr(importlib.import_module(module), name)
+    parts |= {"preset": "none", "seed": 1, "silent": True, "run_dir": run_dir}
+    with RunContext(env, algorithm, overrides=overrides, **parts) as context:
+        context.resume(run_dir) if how == "resume" else context.train()
+"""
+
+
+def start(
+    algorithm: str, env: type, run_dir: Path, values: Mapping[str, Any], *, resume: bool = False, **parts: Any
+) -> subprocess.Popen[bytes]:
+    """Train or resume a run of this environment class in a process of its own; `parts` are those of `RunContext`."""
+    script = run_dir.with_name("train.py")  # workers import it
+    script.write_text(_CONTEXT)
+    named = f"{env.__module__}:{env.__qualname__}", str(run_dir), "resume" if resume else "train"
+    root = Path(__file__).resolve().parents[1]
+    return subprocess.Popen(
+        [sys.executable, str(script), algorithm, *named, json.dumps(values), json.dumps(parts)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def wait_for(process: Any, run_dir: Path, epochs: int) -> None:
+    """Wait until a run, a `Popen` or a `Forked`, has logged so many epochs and can be resumed."""
+    log, last, deadline = run_dir / "metrics.jsonl", run_dir / "checkpoints" / "last", time.monotonic() + 240
+    while not (last.exists() and (not epochs or (log.exists() and len(log.read_bytes().splitlines()) >= epochs))):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def kill_after(process: Any, run_dir: Path, epochs: int, pause: float = 0.0) -> None:
+    """Send kill -9 to a run, some seconds after it has logged so many epochs."""
+    wait_for(process, run_dir, epochs)
+    time.sleep(pause)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it had ended before"

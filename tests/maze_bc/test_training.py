@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import time
 from pathlib import Path
 
 import gymnasium
@@ -27,6 +25,7 @@ from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.forked import Forked
+from tests.killed import kill_after
 
 CART = "CartPole-v1"
 
@@ -247,14 +246,7 @@ def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_
     command += [part for option in options for part in ("--set", option)]
     child = Forked(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
     log = run_dir / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while not (log.exists() and log.read_bytes().count(b"\n") >= 5):
-        assert child.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    child.kill()
-    child.wait()
-    assert child.returncode == -signal.SIGKILL
+    kill_after(child, run_dir, epochs=5)
     api.resume(run_dir)
     api.train(assemble("bc", CART, "none", flags=values), whole)
     assert_same(whole_state(run_dir), whole_state(whole))

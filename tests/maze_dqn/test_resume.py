@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import pytest
 from maze_devkit.probes import Doors
 
 from tests.bomb import bomb
+from tests.killed import kill_after, start
 
 # The ring is overwritten several times.
 SETTINGS = {
@@ -49,35 +43,14 @@ TINY = {
     "evaluation.n_episodes": 2,
     "callbacks.tensorboard": None,
 }
-SCRIPT = """
-import json, sys
-from maze_core.run.context import RunContext
-from maze_devkit.probes import Doors
-algorithm, values, run_dir, resume = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4] == "resume"
-with RunContext(Doors, algorithm, preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
-    context.resume(run_dir) if resume else context.train()
-"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algorithm):
     values, run_dir = TINY | SETTINGS[algorithm] | {"algorithm.n_epochs": 16}, tmp_path / "killed"
-
-    def start(how):
-        command = [sys.executable, "-c", SCRIPT, algorithm, json.dumps(values), str(run_dir), how]
-        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
-
-    process, deadline = start("train"), time.monotonic() + 120
-    log, last = run_dir / "metrics.jsonl", run_dir / "checkpoints" / "last"
-    while not (last.exists() and log.exists() and len(log.read_bytes().splitlines()) >= 3):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL, "it had ended before"
-    process = start("resume")
+    kill_after(start(algorithm, Doors, run_dir, values), run_dir, epochs=3)
+    process = start(algorithm, Doors, run_dir, values, resume=True)
     assert process.wait(120) == 0, process.communicate()
     whole = learn(Doors, algorithm, values)
     whole.train()

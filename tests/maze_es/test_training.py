@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import time
 import warnings
 from math import ceil
 
@@ -25,6 +24,7 @@ from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from tests.forked import Forked
+from tests.killed import kill_after
 
 JOBS = {"algorithm.n_rollouts_per_update": 11, "algorithm.pairs_per_job": 2, "model.normalize_observations": True}
 
@@ -83,15 +83,7 @@ def test_kill_and_resume(tmp_path, whole_state, assert_same):
     run_dir = tmp_path / "killed"
     command = ["train", "es", "--env", "CartPole-v1", "--preset", "none", "--run-dir", run_dir, *texts]
     process = Forked(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
-    deadline, epoch = time.monotonic() + 60, random.randint(1, 4)
-    while len(metrics(run_dir)) < epoch:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(random.random() / 10)
-    assert process.poll() is None, "it had ended before"
-    process.kill()
-    process.wait()
+    kill_after(process, run_dir, random.randint(1, 4), random.random() / 10)
     api.resume(run_dir)
     whole = tmp_path / "whole"
     api.train(assemble("es", "CartPole-v1", "none", flags=values), whole)

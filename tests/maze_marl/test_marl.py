@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from maze_marl.qmix import Mixer
 from maze_core.base.errors import ConfigError
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.agents import BoxesSource, CrowdSource, TeamSource
+from tests.killed import kill_after
 from tests.maze_marl.games import GuardedSource, TwoStepsSource, WatchedSource
 
 SMALL = {
@@ -174,11 +174,7 @@ def test_kill_9_of_a_run_on_workers_ends_bit_equal(tmp_path, whole_state, assert
 
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = train(killed, "--set=runner.name=local", "--set=runner.workers=2", "--set=algorithm.n_epochs=1000")
-    while not (killed / "checkpoints" / "last").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
+    kill_after(process, killed, epochs=0)
     epochs = f"algorithm.n_epochs={read_checkpoint(killed / 'checkpoints' / 'last').state['epoch'] + 2}"
     assert maze("resume", str(killed), "--set", epochs).wait() == 0
     assert train(whole, "--set", epochs).wait() == 0

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 from contextlib import closing
 
 import numpy as np
@@ -32,6 +28,7 @@ from maze_core.run.run import Run
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.saved.kept_state import KeptState
 from tests.bomb import bomb
+from tests.killed import kill_after, start
 
 # The ring is overwritten several times: its rows reach back three epochs.
 SETTINGS = {
@@ -46,17 +43,6 @@ SETTINGS = {
     "model.normalize_observations": True,
 }
 LOAD = overlay({("env", "factory"): FactorySource, ("callback", "bomb"): Plugin})
-SCRIPT = """
-import sys
-from maze_core.run.context import RunContext
-from maze_devkit.probes import Workshop
-from maze_devkit.turns import Carousel
-import json
-values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
-env = Carousel if "model.memory" in values else Workshop
-with RunContext(env, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
-    context.resume(run_dir) if resume else context.train()
-"""
 REMEMBERING = {name: value for name, value in SETTINGS.items() if not name.startswith("model.")} | {
     "algorithm.replay_buffer_size": 90,
     "algorithm.sequence_length": 6,
@@ -96,23 +82,10 @@ def assert_runs_equal(one, other, env, whole_state, assert_same):
         assert replay_of(one, env, name) == replay_of(other, env, name)
 
 
-def start(run_dir, *, resume, settings=SETTINGS):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    arguments = [json.dumps(settings | QUICK), str(run_dir), "resume" if resume else "train"]
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-
-
-def epochs_logged(run_dir):
-    file = run_dir / "metrics.jsonl"
-    return len(file.read_bytes().splitlines()) if file.exists() else 0
-
-
 @pytest.mark.slow
 def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, assert_same):
     """Kills at random moments, then the end: parameters, replay and every checkpoint equal the undisturbed."""
-    run_dir = killed(tmp_path / "killed", SETTINGS)
+    run_dir = killed(tmp_path / "killed", Workshop, SETTINGS)
     whole = sac(Workshop, SETTINGS | QUICK, run_dir=tmp_path / "whole")
     whole.train()
     assert_runs_equal(run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
@@ -120,7 +93,7 @@ def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, asser
 
 @pytest.mark.slow
 def test_kill_9_with_memory_masks_and_several_actors_ends_bit_equal(sac, tmp_path, whole_state, assert_same):
-    run_dir = killed(tmp_path / "killed", REMEMBERING)
+    run_dir = killed(tmp_path / "killed", Carousel, REMEMBERING)
     whole = sac(Carousel, REMEMBERING | QUICK, run_dir=tmp_path / "whole")
     whole.train()
     for name in ("last", "previous", "best"):
@@ -142,23 +115,14 @@ def sequences_of(run_dir):
         return {**records, **remembered, **replay.read(replay.settled - 100, 100)}
 
 
-def killed(run_dir, settings):
+def killed(run_dir, env, settings):
     """Train in processes that are killed at random moments, and resume to the end; return the run directory."""
     chance = random.Random()
     for number, least in enumerate((0, 5)):
-        process = start(run_dir, resume=number > 0, settings=settings)
-        wait = least + chance.randint(0, 4), chance.random() / 20
-        print("kill after epoch and seconds", wait)
-        deadline = time.monotonic() + 120
-        while epochs_logged(run_dir) < wait[0] or not (run_dir / "checkpoints" / "last").exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-        time.sleep(wait[1])
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL, "it had ended before"
-    process = start(run_dir, resume=True, settings=settings)
+        epochs, pause = least + chance.randint(0, 4), chance.random() / 20
+        print("kill after epoch and seconds", epochs, pause)
+        kill_after(start("sac", env, run_dir, settings | QUICK, resume=number > 0), run_dir, epochs, pause)
+    process = start("sac", env, run_dir, settings | QUICK, resume=True)
     assert process.wait(120) == 0, process.communicate()
     return run_dir
 

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
-import time
-
 import gymnasium
 import numpy as np
 import pytest
@@ -18,6 +12,7 @@ from maze_devkit.probes import Workshop
 
 from maze_core.base.errors import ConfigError
 from tests.bomb import bomb
+from tests.killed import kill_after, start
 from tests.maze_td3.drift import Drift
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
@@ -160,35 +155,15 @@ def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(td3, wh
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
 
 
-SCRIPT = """
-import json, sys
-from maze_core.run.context import RunContext
-from tests.maze_td3.drift import Drift
-values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
-with RunContext(Drift, "td3", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
-    context.resume(run_dir) if resume else context.train()
-"""
-
-
 @pytest.mark.slow
 def test_kill_9_ends_bit_equal(td3, tmp_path, whole_state, assert_same):
     from tests.maze_td3.conftest import SMALL
 
     values, run_dir = SMALL | LONG, tmp_path / "killed"
-    for number, least in enumerate((1, 4, None)):
-        arguments = [json.dumps(values), str(run_dir), "resume" if number else "train"]
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], stderr=subprocess.PIPE)
-        if least is None:
-            assert process.wait(120) == 0, process.communicate()
-            break
-        metrics, deadline = run_dir / "metrics.jsonl", time.monotonic() + 120
-        while not metrics.exists() or len(metrics.read_bytes().splitlines()) < least:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL, "it had ended before"
+    for number, epochs in enumerate((1, 4)):
+        kill_after(start("td3", Drift, run_dir, values, resume=number > 0), run_dir, epochs)
+    process = start("td3", Drift, run_dir, values, resume=True)
+    assert process.wait(120) == 0, process.communicate()
     whole = td3(Drift, LONG)
     whole.train()
     assert_same(whole_state(run_dir), whole_state(whole.run_dir))

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from contextlib import ExitStack
 from itertools import count
 
@@ -21,6 +15,7 @@ from maze_core.run.context import RunContext
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.goals import BitFlips, Reach
+from tests.killed import kill_after, start
 
 # The ring is overwritten several times, and episodes are longer than an epoch.
 SMALL = {
@@ -39,14 +34,6 @@ SMALL = {
 OWN = {"sac": {"algorithm.critic_hidden": [8]}, "dqn": {"algorithm.target_update_interval": 5}}
 OWN |= dict.fromkeys(("td3", "ddpg"), OWN["sac"])
 ENVS = {"dqn": BitFlips}
-SCRIPT = """
-import json, sys
-from maze_core.run.context import RunContext
-from tests.goals import Reach
-values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
-with RunContext(Reach, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
-    context.resume(run_dir) if resume else context.train()
-"""
 
 
 @pytest.fixture
@@ -95,21 +82,8 @@ def parameters(context):
 @pytest.mark.slow
 def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same):
     values, run_dir = SMALL | OWN["sac"] | {"algorithm.n_epochs": 16}, tmp_path / "killed"
-
-    def start(how):
-        command = [sys.executable, "-c", SCRIPT, json.dumps(values), str(run_dir), how]
-        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
-
-    process, deadline = start("train"), time.monotonic() + 120
-    log, last = run_dir / "metrics.jsonl", run_dir / "checkpoints" / "last"
-    while not (last.exists() and log.exists() and len(log.read_bytes().splitlines()) >= 3):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL, "it had ended before"
-    process = start("resume")
+    kill_after(start("sac", Reach, run_dir, values), run_dir, epochs=3)
+    process = start("sac", Reach, run_dir, values, resume=True)
     assert process.wait(120) == 0, process.communicate()
     whole = learn(Reach, "sac", values)
     whole.train()

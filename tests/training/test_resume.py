@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import time
 from contextlib import closing
 
 import pytest
@@ -23,6 +22,7 @@ from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes import run_evaluation
 from tests.bomb import bomb
+from tests.killed import kill_after, wait_for
 
 EPOCHS = 12
 
@@ -48,16 +48,6 @@ def texts(values):
     return [
         part for path, value in values.items() for part in ("--set", f"{path}={'null' if value is None else value}")
     ]
-
-
-def wait_for_epoch(run_dir, number, process):
-    """Wait until that many epochs are logged (0: until the run can be resumed)."""
-    awaited = run_dir / "checkpoints" / "last" if number == 0 else run_dir / "metrics.jsonl"
-    deadline = time.monotonic() + 240
-    while not awaited.exists() or (number and len(awaited.read_bytes().splitlines()) < number):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +79,7 @@ def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_sam
         process = maze(*command, wait=False)
         number, pause = chance.randint(first, first + 3), chance.random() / 20
         print("killed after epoch", number, "and", pause, "seconds")
-        wait_for_epoch(run_dir, number, process)
-        time.sleep(pause)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL, "it had ended before"
+        kill_after(process, run_dir, number, pause)
     api.resume(run_dir)
     whole = tmp_path / "whole"
     api.train(assemble(algorithm, env, "none", flags=values), whole)
@@ -287,7 +273,7 @@ def test_the_command_ends_with_130_after_a_signal_and_says_how_to_go_on(maze, tm
     run_dir = tmp_path / "run"
     small = ("--n-rollout-steps", "10", "--epochs", "1000", "--set", "evaluation.n_episodes=1")
     process = maze("train", "ppo", "--env", "CartPole-v1", "--run-dir", run_dir, *small, wait=False)
-    wait_for_epoch(run_dir, 1, process)
+    wait_for(process, run_dir, 1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +25,7 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.state import LiveProgress
 from tests.forgetful import Forgetful
+from tests.killed import kill_after, start
 from tests.training.test_worker_rollouts import Pushed, aged
 
 SMALL = {
@@ -136,35 +132,15 @@ def test_worker_processes_one_of_which_is_killed(built, whole_state, assert_same
     assert_same(*(whole_state(folder) for folder in folders))
 
 
-_SCRIPT = """
-import json, sys
-from maze_core import RunContext
-from tests.training.test_worker_rollouts import Pushed
-if __name__ == "__main__":
-    values, run_dir = json.loads(sys.argv[1]), sys.argv[2]
-    runner = {"name": "local", "workers": 2}
-    parts = {"preset": "none", "seed": 1, "silent": True, "run_dir": run_dir, "runner": runner}
-    with RunContext(Pushed, "td3", overrides=values, **parts) as context:
-        context.train()
-"""
-
-
 @pytest.mark.slow
 def test_kill_9_ends_bit_equal(built, tmp_path, whole_state, assert_same):
     """Of a run on workers, which a later one resumes on workers, too."""
-    script, run_dir = tmp_path / "script.py", tmp_path / "killed"
-    script.write_text(_SCRIPT)
-    values = json.dumps(SMALL | STEPS | {"algorithm.n_epochs": 1000})
-    process = subprocess.Popen([sys.executable, str(script), values, str(run_dir)], cwd=Path(__file__).parents[2])
-    last = run_dir / "checkpoints" / "last"
-    while not last.exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    epochs = read_checkpoint(last).state["epoch"] + 2
+    run_dir, runner = tmp_path / "killed", {"name": "local", "workers": 2}
+    values = SMALL | STEPS | {"algorithm.n_epochs": 1000}
+    kill_after(start("td3", Pushed, run_dir, values, runner=runner), run_dir, epochs=0)
+    epochs = read_checkpoint(run_dir / "checkpoints" / "last").state["epoch"] + 2
     options = STEPS | {"algorithm.n_epochs": epochs}
-    later = built(Pushed, "td3", options, run_dir=None, runner={"name": "local", "workers": 2})
+    later = built(Pushed, "td3", options, run_dir=None, runner=runner)
     assert later.resume(run_dir).outcome == "finished"
     assert collector_of(later).on_workers
     whole = built(Pushed, "td3", options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue, ValidationInfo
 
 from maze_core.plugins.config.external_fields import Outside
 
@@ -47,8 +47,19 @@ CriticBurnInEpochs = Annotated[
         "fine-tuning a cloned policy.",
     ),
 ]
+
+
+def _check_spread(normalize: bool, info: ValidationInfo) -> bool:
+    """Refuse to normalise batches of one row; the field `batch_size` must come before."""
+    if normalize and info.data.get("batch_size") == 1:
+        raise ValueError("needs a batch_size of at least 2: a single advantage has no standard deviation")
+    return normalize
+
+
 NormalizeAdvantages = Annotated[
-    bool, Field(description="Normalise the advantages of a batch to mean 0 and standard deviation 1.")
+    bool,
+    Field(description="Normalise the advantages of a batch to mean 0 and standard deviation 1.", validate_default=True),
+    AfterValidator(_check_spread),
 ]
 NormalizeRewards = Annotated[
     bool,

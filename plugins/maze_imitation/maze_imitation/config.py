@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
@@ -48,12 +48,6 @@ class AdversarialConfig(AlgorithmConfig):
     """Steps of the policy in a minibatch of the discriminator, and on average as many of the expert."""
     n_discriminator_epochs: NonNegativeInt = 1
     """Passes of the discriminator over each rollout; 0: it stays as it was drawn."""
-
-    @model_validator(mode="after")
-    def _check_normalisation(self) -> Self:
-        if self.normalize_advantages and self.batch_size == 1:
-            raise ValueError("normalize_advantages needs a batch_size of at least 2")
-        return self
 
 
 class GAILConfig(AdversarialConfig):

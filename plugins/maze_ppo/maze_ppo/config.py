@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 
 from maze_core.plugins.config import params
 from maze_core.plugins.config.run import AlgorithmConfig
@@ -38,9 +38,3 @@ class PPOConfig(AlgorithmConfig):
     """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
     normalize_advantages: params.NormalizeAdvantages = True
     normalize_rewards: params.NormalizeRewards = False
-
-    @model_validator(mode="after")
-    def _check_normalisation(self) -> Self:
-        if self.normalize_advantages and self.batch_size == 1:
-            raise ValueError("normalize_advantages needs a batch_size of at least 2")
-        return self

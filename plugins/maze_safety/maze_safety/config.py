@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
@@ -47,9 +47,3 @@ class PPOLagrangianConfig(AlgorithmConfig):
     """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
     normalize_advantages: params.NormalizeAdvantages = True
     normalize_rewards: params.NormalizeRewards = False
-
-    @model_validator(mode="after")
-    def _check_normalisation(self) -> Self:
-        if self.normalize_advantages and self.batch_size == 1:
-            raise ValueError("normalize_advantages needs a batch_size of at least 2")
-        return self
