@@ -29,7 +29,8 @@ class RuleAgent(Agent):
 
     def __init__(self, policy: ActingPolicy, rngs: Sequence[np.random.Generator], action_space: Space[Any]) -> None:
         self._policy, self._rngs = policy, rngs
-        self._check = ActionCheck(action_space, f"the policy {policy.config.name or type(policy).__name__}")
+        name = getattr(getattr(policy, "config", None), "name", "")  # a class of the user's own may have no config
+        self._check = ActionCheck(action_space, f"the policy {name or type(policy).__name__}")
 
     def begin(self, rows: Sequence[int]) -> None:
         """Tell the policy that new episodes begin in these rows."""
