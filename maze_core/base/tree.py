@@ -50,6 +50,11 @@ def put_rows(tree: Mapping[str, LeafT], rows: Any, values: Mapping[str, LeafT]) 
         tree[key][rows] = value
 
 
+def with_rows(tree: Mapping[str, torch.Tensor], numbers: torch.Tensor, rows: TensorTree) -> TensorTree:
+    """Return copies of the tensors in which the rows of these numbers are others."""
+    return {key: leaf.index_copy(0, numbers.to(leaf.device), rows[key]) for key, leaf in tree.items()}
+
+
 def copy_tree(tree: Mapping[str, np.ndarray]) -> Tree:
     """Return copies of all leaves."""
     return {key: np.array(leaf) for key, leaf in tree.items()}

@@ -104,4 +104,4 @@ def _made_up(space: Any, device: torch.device) -> TensorTree:
         if actors is not None:
             observation[TURN]["actor"] = np.int64(row % len(actors.names))
         rows.append(codec.tree(observation))
-    return {key: leaf.to(device) for key, leaf in to_tensors(concat_trees(rows)).items()}
+    return to_tensors(concat_trees(rows), device)

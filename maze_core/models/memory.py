@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
+from maze_core.base.tree import take_rows
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
@@ -55,13 +56,12 @@ class Memory(nn.Module):
             gradients need not reach.
         """
         places, counts, by_length = (leaf.to(features.device) for leaf in sequences.packed())
-        current = {key: leaf[by_length] for key, leaf in state.items()}
+        current = take_rows(state, by_length)
         rows, begin = [features.new_zeros(0, self.out_features)], 0
         ended: list[TensorTree] = []
         for count in counts.tolist():
-            ended.append({key: leaf[count:] for key, leaf in current.items()})
-            current = {key: leaf[:count] for key, leaf in current.items()}
-            found, current = self.step(features[places[begin : begin + count]], current)
+            ended.append(take_rows(current, slice(count, None)))
+            found, current = self.step(features[places[begin : begin + count]], take_rows(current, slice(count)))
             rows.append(found)
             begin += count
         # The longest sequences come first, so those that ended last do.

@@ -86,7 +86,7 @@ def _epoch(run: Run) -> None:
             learner.check()
             run.side_learners.learn(run.state.updates_in_epoch, run.epoch_length)
             run.count_update()
-            run.keep_state()
+            run.saving.keep()
         if run.epoch_trained:
             speed = _speed(run, time.perf_counter() - started, steps, updates)
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.

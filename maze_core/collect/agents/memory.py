@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.base.tree import copy_tree, map_tree, to_arrays, to_device
+from maze_core.base.tree import copy_tree, map_tree, take_rows, to_arrays, to_device, with_rows
 from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ class RowMemory:
             index = torch.tensor(rows)
             fresh = self._policy.initial_state(len(rows))
             # Copied: tensors made in inference mode cannot be changed outside it.
-            self._state = {
-                key: leaf.index_copy(0, index.to(leaf.device), fresh[key]) for key, leaf in self._state.items()
-            }
+            self._state = with_rows(self._state, index, fresh)
 
     def step(self, obs: TensorTree) -> TreeDistribution:
         """Return the distributions for the next row of every stream, and remember it."""
@@ -57,7 +55,7 @@ class RowMemory:
         state, index = self._state, torch.as_tensor(rows)
         if state is not None and len(index):
             index = index.to(next(iter(state.values())).device)
-            self._state = {key: leaf.index_copy(0, index, self.before[key][index]) for key, leaf in state.items()}
+            self._state = with_rows(state, index, take_rows(self.before, index))
 
     def current(self, rows: int) -> TensorTree:
         """Return the state of all `rows` streams, leaves [N, …]."""
@@ -73,8 +71,7 @@ class RowMemory:
 
     def put(self, rows: np.ndarray, part: RowMemory) -> None:
         """Take over what the result of `some` remembers by now."""
-        state, index = self.state(), torch.from_numpy(rows)
-        self.replace({key: leaf.index_copy(0, index.to(leaf.device), part.state()[key]) for key, leaf in state.items()})
+        self.replace(with_rows(self.state(), torch.from_numpy(rows), part.state()))
 
     def snapshot(self, rows: int) -> Tree:
         """Return a copy of the state of all `rows` streams as arrays, leaves [N, …]."""

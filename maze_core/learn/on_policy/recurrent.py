@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.base.tree import select_rows
+from maze_core.base.tree import select_rows, with_rows
 from maze_core.data.sequences import Pieces, Sequences, following_rows
 from maze_core.data.tensors import to_tensors
 from maze_core.models.memory import remembers
@@ -68,7 +68,7 @@ def remembered_values(
         found_values = value.numpy(force=True)
         values[part.rows] = found_values[~part.beyond]
         last_values[part.pieces[part.goes_beyond]] = found_values[part.beyond]
-        state = {key: leaf.index_copy(0, chosen, after[key]) for key, leaf in state.items()}
+        state = with_rows(state, chosen, after)
         found.append((part, before))
     values = values.reshape(steps, columns)
     next_values = np.concatenate([values[1:], np.zeros((1, columns), np.float32)])
