@@ -13,9 +13,8 @@ from maze_core.plugins import discovery
 
 EXTRAS = ("envpool", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
 """Packages that an installation may do without."""
-LIKE_ANOTHER = tuple(
-    f"rllib-{each}" for each in ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "tqc"]
-)
+OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "tqc"]
+LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
 that they share and start another one takes many seconds. `maze plugins check` asks each."""
 
@@ -41,9 +40,9 @@ INAPPLICABLE = {
     "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),
     "algorithm rllib-bc": (*BY_RLLIB, "truncation"),
-    "algorithm rllib-cql": (*BY_RLLIB, "masks", "spaces", "truncation"),
+    "algorithm rllib-cql": (*BY_RLLIB, "learns", "masks", "spaces", "truncation"),
     "algorithm rllib-dqn": (*BY_RLLIB, "deterministic", "truncation"),
-    "algorithm rllib-dreamerv3": (*BY_RLLIB, "deterministic", "spaces", "truncation"),
+    "algorithm rllib-dreamerv3": (*BY_RLLIB, "deterministic", "learns", "spaces", "truncation"),
     "algorithm rllib-impala": (*BY_RLLIB, "deterministic", "truncation"),
     "algorithm rllib-iql": (*BY_RLLIB, "masks", "spaces", "truncation"),
     "algorithm rllib-marwil": (*BY_RLLIB, "truncation"),

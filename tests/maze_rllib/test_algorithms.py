@@ -155,6 +155,8 @@ def test_an_algorithm_without_a_module_of_maze_learns_with_rllibs_own_network(sm
     assert changed(before, context)
     assert math.isfinite(last_metrics(context)["eval/return_mean"])
     assert math.isfinite(evaluate_saved(context.run_dir, episodes=2, seed=1).metrics["eval/return_mean"])
+    if algorithm != "rllib-dreamerv3":  # whose network is the largest; the others resume alike
+        return
     state = context.run.algorithm.state()["rllib"]
     context.close()
     with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2}) as resumed:

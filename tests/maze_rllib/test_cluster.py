@@ -8,28 +8,26 @@ from maze_devkit.envs import SeededWalk
 from maze_rllib.cluster import fit
 
 from maze_core.base.errors import ConfigError
-from maze_core.run.context import RunContext
 
 RAY = {"name": "ray", "workers": 1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-impala"])
-def test_env_runners_and_a_learner_on_the_runner_ray(small, algorithm):
-    context = small(algorithm, "CartPole-v1", {"algorithm.num_learners": 1}, runner=RAY)
+def test_env_runners_and_a_learner_on_the_runner_ray(small):
+    context = small("rllib-ppo", "CartPole-v1", {"algorithm.num_learners": 1}, runner=RAY)
     before = {name: leaf.clone() for name, leaf in context.policy.named_parameters()}
     context.train()
     rllib = context.run.algorithm._trainer._algorithm
     assert (len(rllib.learner_group), rllib.env_runner_group.num_remote_env_runners()) == (1, 1)
     assert all(not torch.equal(leaf, before[name]) for name, leaf in context.policy.named_parameters())
-    if algorithm != "rllib-ppo":  # which takes seconds, and the rest is the same
-        return
-    state = context.run.algorithm.state()["rllib"]
-    context.close()
-    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2}) as resumed:
-        taken_up = resumed.run.algorithm._opened().state()
-        assert all(torch.equal(taken_up["module"][name], leaf) for name, leaf in state["module"].items())
-        assert taken_up["optimizers"].keys() == state["optimizers"].keys()
+    trainer = context.run.algorithm._trainer
+    state = trainer.state()
+    zeros = {name: torch.zeros_like(leaf) for name, leaf in state["module"].items()}
+    trainer.load_state({**state, "module": zeros})
+    assert not any(leaf.any() for leaf in trainer.state()["module"].values())
+    trainer.load_state(state)
+    assert all(torch.equal(trainer.state()["module"][name], leaf) for name, leaf in state["module"].items())
+    assert state["optimizers"]
 
 
 @pytest.mark.slow

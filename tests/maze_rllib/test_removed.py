@@ -16,8 +16,8 @@ from maze_core.plugins import discovery
     [
         ("rllib-a2c", "maze train a2c"),
         ("rllib-a3c", "maze train a2c"),
-        ("rllib-ddpg", "maze train sac"),
-        ("rllib-td3", "maze train sac"),
+        ("rllib-ddpg", "maze train ddpg"),
+        ("rllib-td3", "maze train td3"),
         ("rllib-apex", "maze train apex"),
         ("rllib-pg", "maze train pg"),
         ("rllib-maml", "maze train maml"),
@@ -32,7 +32,7 @@ def test_a_removed_algorithm_is_answered_with_where_to_go(name, instead):
 
 def test_what_an_answer_names_is_there():
     known = discovery.names("algorithm")
-    assert {"a2c", "pg", "maml", "sac", "rllib-dqn", "rllib-sac", "impala"} <= set(known)
+    assert {"a2c", "apex", "ddpg", "impala", "maml", "pg", "td3"} <= set(known)
 
 
 def test_a_trained_policy_opens_without_ray(tmp_path):

@@ -95,7 +95,8 @@ def as_json(value):
 @pytest.mark.parametrize("title", titles())
 def test_rllibs_own_defaults_are_accepted(title):
     overrides = [f"algorithm.{name}={json.dumps(default)}" for name, (_, default) in facts(title).items()]
-    assert algorithm(title, *overrides).settings() == {}
+    settings = algorithm(title, *overrides).settings()
+    assert settings == ({"lr": None} if title == "CQL" else {})  # RLlib itself refuses CQL's
 
 
 @pytest.mark.parametrize(

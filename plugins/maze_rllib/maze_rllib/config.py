@@ -86,9 +86,10 @@ class RLlibConfig(AlgorithmConfig):
 
     def settings(self) -> dict[str, Any]:
         """Return the parameters that differ from RLlib's defaults, by RLlib's names."""
+        fixed = {name: value for name, value in family(self.title).values.items() if name in self.refused}
         values = self.model_dump(mode="json")
         named = {name: values[_OURS.get(name, name)] for name in self.theirs}
-        return {name: value for name, value in named.items() if value != self.theirs[name]}
+        return fixed | {name: value for name, value in named.items() if value != self.theirs[name]}
 
 
 _OURS = {"lambda_": "gae_lambda"}
@@ -207,6 +208,8 @@ def _refused(facts: Mapping[str, tuple[str, Any]], data: Mapping[str, Any]) -> d
     }
     reasons |= {name: METHODS[method] for method, names in data["others"].items() for name in names}
     reasons |= {name: REFUSED[name] for name in facts if name in REFUSED}
+    if "actor_lr" in facts:
+        reasons["lr"] = "each network has a rate of its own, such as actor_lr and critic_lr"
     texts = {name: f"cannot be set: {reason}" for name, reason in reasons.items()}
     for name, now in data["former"].items():
         if name not in facts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -125,45 +127,54 @@ class RLlibPolicy(nn.Module):
         super().__init__()
         self.module, self.view = module, view
         self.observation_space, self.action_space = observation_space, action_space
-
-    @property
-    def remembers(self) -> bool:
+        self.remembers = bool(module.get_initial_state())
         """True if the network has a state, as that of DreamerV3 or an LSTM."""
-        return bool(self.module.get_initial_state())
+        self._random = torch.get_rng_state()  # where the run's seed has led
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Let RLlib's code, which draws from torch's global generator, draw from one of the policy's own."""
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self._random)
+            yield
+            self._random = torch.get_rng_state()
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return the network's state where episodes begin, leaves [rows, …]."""
-        leaves = [torch.as_tensor(leaf).float() for leaf in trees.flatten(self.module.get_initial_state())]
+        leaves = [torch.as_tensor(leaf).float() for leaf in trees.flatten(self._begun())]
         state = {str(i): leaf.detach().expand(rows, *leaf.shape).clone() for i, leaf in enumerate(leaves)}
         return {**state, _FIRST: torch.ones(rows)}
 
+    def _begun(self) -> Any:
+        with self.drawing():
+            return self.module.get_initial_state()
+
     def step(self, obs: TensorTree, state: TensorTree) -> tuple[_Chosen, TensorTree]:
         """Return the network's distribution for the next row of each stream, and its state after it."""
-        structure = self.module.get_initial_state()
-        before = trees.unflatten_as(structure, [state[str(i)] for i in range(len(state) - 1)])
+        before = trees.unflatten_as(self._begun(), [state[str(i)] for i in range(len(state) - 1)])
         batch = {"obs": self.view.observations(obs).unsqueeze(1), _FIRST: state[_FIRST], "state_in": before}
-        with torch.no_grad():
+        with torch.no_grad(), self.drawing():
             answer = dict(self.module.forward_inference(batch))
         leaves = trees.flatten(answer.pop("state_out"))
         after = {**{str(i): leaf for i, leaf in enumerate(leaves)}, _FIRST: torch.zeros_like(state[_FIRST])}
-        return _Chosen(self.module, {key: leaf.squeeze(1) for key, leaf in answer.items()}, self.view), after
+        return _Chosen(self, {key: leaf.squeeze(1) for key, leaf in answer.items()}), after
 
     def distribution(self, obs: TensorTree) -> _Chosen:
         """Return the network's distribution for observations, leaves [B, …]."""
         with torch.no_grad():
             answer = self.module.forward_inference({"obs": self.view.observations(obs)})
-        return _Chosen(self.module, answer, self.view)
+        return _Chosen(self, answer)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
-        """Return no noise: RLlib's distributions draw from torch's global generator."""
+        """Return no noise: RLlib's distributions draw it themselves."""
         return {}
 
 
 class _Chosen:
     """The output of an RLlib module as a distribution."""
 
-    def __init__(self, module: Any, answer: dict[str, Any], view: PlainView) -> None:
-        self._module, self._answer, self._view = module, answer, view
+    def __init__(self, policy: RLlibPolicy, answer: dict[str, Any]) -> None:
+        self._policy, self._module, self._answer, self._view = policy, policy.module, answer, policy.view
 
     def mode(self) -> TensorTree:
         return self._view.actions(self._choose(deterministic=True))
@@ -178,7 +189,8 @@ class _Chosen:
         if "actions" in self._answer:  # DQN's network chooses by itself
             return self._answer["actions"]
         distribution = self._module.get_inference_action_dist_cls().from_logits(self._answer["action_dist_inputs"])
-        return (distribution.to_deterministic() if deterministic else distribution).sample()
+        with self._policy.drawing():
+            return (distribution.to_deterministic() if deterministic else distribution).sample()
 
 
 def _check(actions: dict[str, gymnasium.Space[Any]]) -> None:
