@@ -94,12 +94,12 @@ class Came:
 
 def test_what_installs_it_is_found_where_the_core_came_from(tmp_path, monkeypatch):
     files, folder = tmp_path / "my files", tmp_path / "maze"
-    for each in (files / "maze_ppo-0.1.0-py3-none-any.whl", folder / "plugins" / "maze_ppo" / "pyproject.toml"):
-        each.parent.mkdir(parents=True)
+    wheel = files / "maze_ppo-0.10.0-py3-none-any.whl"
+    for each in (files / "maze_ppo-0.9.0-py3-none-any.whl", wheel, folder / "plugins" / "maze_ppo" / "pyproject.toml"):
+        each.parent.mkdir(parents=True, exist_ok=True)
         each.touch()
     url = (files / "maze_core-0.1.0-py3-none-any.whl").as_uri()
     editable = {"url": folder.as_uri(), "dir_info": {"editable": True}}
-    wheel = files / "maze_ppo-0.1.0-py3-none-any.whl"
     for said, expected in (
         (json.dumps({"url": url, "archive_info": {}}), f"pip install '{wheel}'"),
         (json.dumps(editable), f"pip install -e {folder}/plugins/maze_ppo"),
@@ -107,6 +107,7 @@ def test_what_installs_it_is_found_where_the_core_came_from(tmp_path, monkeypatc
         (json.dumps({"url": "https://x.org/maze_core-0.1.0.whl", "archive_info": {}}), "pip install maze-ppo"),
         (None, "pip install maze-ppo"),
         ("[]", "pip install maze-ppo"),
+        (json.dumps({**editable, "dir_info": None}), "pip install maze-ppo"),
         ("{", "pip install maze-ppo"),
     ):
         monkeypatch.setattr(metadata, "distribution", lambda name, said=said: Came(said))

@@ -8,6 +8,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tests.maze_devkit.scaffold.clean import ROOT
+from tools import versions
 from tools.dist import description, projects
 from tools.versions import SUITE, TOOLS, constraints, dependencies, lower_bounds, pinned
 
@@ -48,6 +49,23 @@ def test_lowest_versions_are_those_that_all_bounds_allow():
     lowest, newest = constraints("lowest", None), constraints("newest", "2.9.1")
     assert newest == ["torch==2.9.1"]
     assert {f"torch=={pinned()['torch']}", "gymnasium==1.2.1", "numpy==2.0", "onnxscript==0.6"} < set(lowest)
+
+
+def test_maze_all_is_installed_by_its_file_and_those_of_all_that_it_needs(tmp_path, monkeypatch):
+    for folder in projects():
+        (tmp_path / f"{project(folder)['name'].replace('-', '_')}-0.1.0-py3-none-any.whl").touch()
+    monkeypatch.setattr(versions, "OUT", tmp_path)
+    few, more = versions.files_of_all([]), versions.files_of_all(["loggers", "agents"])
+    assert len(few) == len(project(ALL)["dependencies"]) + 1
+    assert {*more} - {*few} == {
+        f"{tmp_path}/maze_{name}-0.1.0-py3-none-any.whl{extras}"
+        for name, extras in (
+            ("all", "[agents,loggers]"),
+            ("wandb", ""),
+            ("mlflow", ""),
+            ("pettingzoo", "[classic,mpe]"),
+        )
+    }
 
 
 def test_the_part_of_the_tests_that_is_run_with_other_versions_exists():

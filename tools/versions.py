@@ -107,7 +107,7 @@ def files_of_all(extras: Sequence[str]) -> list[str]:
     """Return what pip installs for maze-all with extras: the files of it and of the distributions that it needs."""
     project = tomllib.loads((ROOT / "tools" / "maze_all" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["dependencies"], *(each for key in extras for each in project["optional-dependencies"][key])]
-    asked: dict[str, set[str]] = {}
+    asked: dict[str, set[str]] = {"maze-all": set(extras)}
     for each in map(Requirement, lines):
         asked.setdefault(each.name, set()).update(each.extras)
     files = {each.name.partition("-")[0].replace("_", "-"): each for each in OUT.glob("*.whl")}

@@ -111,6 +111,17 @@ class Batch:
             yield batch
 
 
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Return the rows of all batches in one, with the leaves that all of them have."""
+
+    def all_rows(trees: Sequence[TensorTree]) -> TensorTree:
+        return {key: torch.cat([tree[key] for tree in trees]) for key in trees[0] if all(key in tree for tree in trees)}
+
+    names = ("obs", "actions", "extra", "next_obs")
+    obs, actions, extra, next_obs = (all_rows([getattr(each, name) for each in batches]) for name in names)
+    return Batch(obs, actions, extra, next_obs)
+
+
 def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:
     """Return consecutive parts of a tree, with `sizes` rows each."""
     columns = [torch.split(leaf, sizes) for leaf in tree.values()]

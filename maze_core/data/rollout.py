@@ -88,6 +88,16 @@ class Rollout:
         following[:-1] &= self.valid[1:]
         return following
 
+    def following(self) -> Tree:
+        """Return the observations after each step, leaves [T, N, …]: those of the next row, or the last of an episode.
+
+        After a step that ended its episode by itself they are those of the next row: nothing follows.
+        """
+        following = map_tree(lambda leaf: leaf[1:].copy(), self.obs)
+        for t, rows, final in self.truncations:
+            put_rows(following, (t, rows), final)
+        return following
+
     def clear(self) -> None:
         """Forget what is not in arrays that are written again: the next rollout begins."""
         self.extra = {}

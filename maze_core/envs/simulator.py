@@ -81,6 +81,20 @@ class Simulator(ABC):
         """True where the episode is over."""
         return not self.acting.any()
 
+    @property
+    def turn(self) -> int:
+        """The row of the agent that acts next, for planners that know of turns; -1: the episode is over.
+
+        Raises:
+            ConfigError: several act at the same time.
+        """
+        acting = np.flatnonzero(self.acting)
+        if len(acting) > 1:
+            names = " and ".join(self.agents[row] for row in acting[:3])
+            problem = f"planning needs agents that act in turns, and {names} act at the same time"
+            raise ConfigError(problem, "env", "Next: maze train ppo, or qmix.")
+        return int(acting[0]) if len(acting) else -1
+
     def copy(self) -> Simulator:
         """Return a copy of this moment, chance included: the same actions bring the same. Stepping it changes no other.
 

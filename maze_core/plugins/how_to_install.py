@@ -19,13 +19,19 @@ def how_to_install(distribution: str) -> str:
     """
     package = distribution.replace("-", "_")
     came = _came_from()
-    place = Path(unquote(urlsplit(str(came.get("url", ""))).path))
-    if "dir_info" in came and (folder := place / "plugins" / package).joinpath("pyproject.toml").is_file():
-        editable = "-e " if came["dir_info"].get("editable") else ""
+    place, folder_of_core = Path(unquote(urlsplit(str(came.get("url", ""))).path)), came.get("dir_info")
+    folder = place / "plugins" / package
+    if isinstance(folder_of_core, dict) and (folder / "pyproject.toml").is_file():
+        editable = "-e " if folder_of_core.get("editable") else ""
         return f"pip install {editable}{argument(_seen_from_here(folder))}"
-    if "archive_info" in came and (files := sorted(place.parent.glob(f"{package}-*.whl"))):
-        return f"pip install {argument(_seen_from_here(files[-1]))}"
+    if "archive_info" in came and (files := list(place.parent.glob(f"{package}-*.whl"))):
+        return f"pip install {argument(_seen_from_here(max(files, key=_version)))}"
     return f"pip install {distribution}"
+
+
+def _version(wheel: Path) -> tuple[int, ...]:
+    """Return the numbers of a wheel's version."""
+    return tuple(int(part) for part in wheel.name.split("-")[1].split(".") if part.isdigit())
 
 
 def _came_from() -> dict[str, Any]:

@@ -230,7 +230,11 @@ def test_games_resume_exactly_in_the_middle(quick, whole_state, assert_same):
 @pytest.mark.parametrize(
     ("env", "more", "message"),
     [
-        (TwoStepsSource, {}, "env: the search needs agents that act in turns, and left and right act at the same time"),
+        (
+            TwoStepsSource,
+            {},
+            "env: planning needs agents that act in turns, and left and right act at the same time",
+        ),
         (TeamSource, {}, "env: alphazero plays alone or in games of two, and 3 agents act in this environment"),
         (BoxesSource, {}, "algorithm: alphazero supports actions of Discrete"),
         ("Pendulum-v1", {}, "algorithm: alphazero supports actions of Discrete"),

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 from maze_recordings.recorded_steps import RecordedSteps
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from maze_core.base.seeding import Purpose, generator
-from maze_core.base.tree import flat_rows, map_tree, put_rows
+from maze_core.base.tree import map_tree
 from maze_core.collect.rollouts.collector import RolloutCollector
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, Loss, joined
 from maze_core.data.reward_scale import RewardScale
-from maze_core.data.tensors import to_tensors
+from maze_core.data.rollout_steps import rollout_steps
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
@@ -77,13 +76,7 @@ class GAIL(Algorithm):
         if not rows:  # a rollout may contain filler rows only
             self._judged = None
             return
-        experts, steps = self._experts.sample(rows, self.config.gamma), self._steps_of(rollout)
-        judged = Batch(
-            _joined(experts.obs, steps.obs),
-            _joined(experts.actions, steps.actions),
-            _joined({"discount": experts.extra["discount"]}, steps.extra),
-            _joined(experts.next_obs, steps.next_obs),
-        )
+        judged = joined([self._experts.sample(rows, self.config.gamma), self._steps_of(rollout)])
         judged.extra["expert"] = (torch.arange(2 * rows, device=run.device) < rows).float()
         with torch.no_grad():
             if self.shaped:
@@ -95,29 +88,15 @@ class GAIL(Algorithm):
 
     def _steps_of(self, rollout: Rollout) -> Batch:
         """Return the valid steps of a rollout, with the actions that were executed, as a replay buffer does."""
-        policy, valid, device = self._run.policy, rollout.valid.reshape(-1), self._run.device
-        following = map_tree(lambda leaf: np.array(leaf[1:]), rollout.obs)
-        for t, columns, final in rollout.truncations:
-            put_rows(following, (t, columns), final)
-        discount = np.where(rollout.terminated, 0.0, self.config.gamma).astype(np.float32)
-        obs, actions, next_obs, extra = (
-            to_tensors(map_tree(lambda leaf: leaf[valid], flat_rows(tree)), device)
-            for tree in (
-                map_tree(lambda leaf: leaf[:-1], rollout.obs), rollout.actions, following, {"discount": discount}
-            )
-        )  # fmt: skip
+        policy, steps = self._run.policy, rollout_steps(rollout, self.config.gamma, self._run.device)
         with torch.no_grad():
-            distribution = distribution_of(policy, obs, separate_rows(policy, int(valid.sum())))
-        return Batch(obs, self.discriminator.actions.executed(distribution.env_action(actions)), extra, next_obs)
-
-    @property
-    def sequence_length(self) -> int | None:
-        """Return the most rows of a sequence, for a policy with memory; None: up to the whole rollout."""
-        return self.config.sequence_length
+            distribution = distribution_of(policy, steps.obs, separate_rows(policy, len(steps)))
+        steps.actions = self.discriminator.actions.executed(distribution.env_action(steps.actions))
+        return steps
 
     def reward(self, logits: Tensor) -> Tensor:
         """Return the rewards of steps for the discriminator's logits, [B]."""
-        kind = self.config.reward
+        kind = getattr(self.config, "reward", "difference")  # AIRL's is log D - log(1 - D), which are the logits
         if kind == "difference":
             return logits
         return -logsigmoid(-logits) if kind == "positive" else logsigmoid(logits)
@@ -138,8 +117,9 @@ class GAIL(Algorithm):
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
+        longest = getattr(config, "sequence_length", None)  # of a sequence, for a policy with memory
         rows, metrics = advantage_rows(
-            run.policy, rollout, config.gamma, config.gae_lambda, run.device, self.sequence_length, log_probs=True
+            run.policy, rollout, config.gamma, config.gae_lambda, run.device, longest, log_probs=True
         )
         run.record(metrics)
         for _ in range(config.n_optimization_epochs if len(rows) else 0):
@@ -160,8 +140,3 @@ class GAIL(Algorithm):
         metrics = {"policy": gain, "value": error, "entropy": entropy, "kl": row_divergence(log_ratio).mean()}
         total = gain + config.value_loss_coef * error - config.entropy_coef * entropy
         return Loss(total, map_tree(Tensor.detach, metrics))
-
-
-def _joined(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return trees of the same keys, the rows of the first before those of the second."""
-    return {key: torch.cat((leaf, second[key])) for key, leaf in first.items()}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core.base.tree import take_rows
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import generalized_advantages
 from maze_core.models.inputs import is_for_critics
@@ -29,12 +30,8 @@ def advantages(rollout: Rollout, gamma: float, gae_lambda: float) -> np.ndarray:
     discounts, continues = rollout_discounts(rollout, gamma), rollout.continues.astype(np.float32)
     zeros = np.zeros_like(rollout.rewards)
     returns = generalized_advantages(rollout.rewards, zeros, zeros, discounts, continues, 1.0)
-    seen, following, time = _leaves(rollout.obs), _leaves(rollout.obs), _time(rollout)
-    before = _features({key: leaf[:-1] for key, leaf in seen.items()}, time)
-    later = {key: leaf[1:].copy() for key, leaf in following.items()}
-    for t, rows, final in rollout.truncations:
-        for key, leaf in later.items():
-            leaf[t, rows] = final[key]
+    time, later = _time(rollout), _leaves(rollout.following())
+    before = _features(_leaves(take_rows(rollout.obs, slice(-1))), time)
     weights = _fit(before.reshape(-1, before.shape[-1]), returns.reshape(-1))
     values, next_values = ((features @ weights).astype(np.float32) for features in (before, _features(later, time + 1)))
     return generalized_advantages(rollout.rewards, values, next_values, discounts, continues, gae_lambda)

@@ -15,6 +15,7 @@ from maze_core.base.free_ram import check_memory
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import TensorTree, flat_rows, map_tree, take_rows
 from maze_core.collect.pools.workers import OrderedResults
+from maze_core.data.batch import joined
 from maze_core.data.rollout import Rollout
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocated_bytes, space_specs
@@ -68,10 +69,10 @@ class MAML(Algorithm):
         after = self._play(tasks, adapted, 1)
         run.record(_metrics(before, after))
         pairs = [
-            _joined([first, self._rows(rollout, parameters)])
+            joined([first, self._rows(rollout, parameters)])
             for first, rollout, parameters in zip(rows, after, adapted, strict=True)
         ]
-        batch = _joined(pairs)
+        batch = joined(pairs)
         for _ in range(config.n_optimization_epochs):
             yield batch
         if run.policy.normalizer is not None:
@@ -179,16 +180,6 @@ def log_probs(policy: Policy, parameters: Parameters, rows: Batch) -> Tensor:
     named = {f"policy.{name}": value for name, value in parameters.items()}
     found: Tensor = torch.func.functional_call(_LogProbs(policy), named, (rows.obs, rows.actions))
     return found
-
-
-def _joined(batches: Sequence[Batch]) -> Batch:
-    """Return the rows of all batches in one."""
-
-    def joined(trees: Sequence[TensorTree]) -> TensorTree:
-        return {key: torch.cat([tree[key] for tree in trees]) for key in trees[0]}
-
-    obs, actions, extra = ([getattr(each, part) for each in batches] for part in ("obs", "actions", "extra"))
-    return Batch(joined(obs), joined(actions), joined(extra))
 
 
 def _metrics(before: Sequence[Rollout], after: Sequence[Rollout]) -> dict[str, float]:

@@ -42,7 +42,7 @@ def import_ray() -> Any:
     except ImportError as exc:
         raise PluginError(
             "the runner ray needs Ray, which is not installed here\n"
-            'Next: make setup-ray, or: python -m pip install "ray>=2.50"'
+            'Next: make setup-ray, or: python -m pip install "ray>=2.60,<3"'
         ) from exc
     finally:
         put_back(changed_since(before))

@@ -47,17 +47,7 @@ class Node:
     __slots__ = ("agent_row", "children", "legal", "prior", "reward", "simulator", "total", "value", "visits")
 
     def __init__(self, simulator: Simulator, reward: np.ndarray) -> None:
-        acting = np.flatnonzero(simulator.acting)
-        if len(acting) > 1:
-            names = " and ".join(simulator.agents[agent_row] for agent_row in acting[:3])
-            raise ConfigError(
-                f"the search needs agents that act in turns, and {names} act at the same time",
-                "env",
-                "Next: maze train ppo, or qmix.",
-            )
-        self.simulator, self.reward = simulator, reward
-        self.agent_row = int(acting[0]) if len(acting) else -1
-        """The row of the agent that acts; -1: the episode is over."""
+        self.simulator, self.reward, self.agent_row = simulator, reward, simulator.turn
         self.children: dict[int, Node] = {}
 
     def expand(self, prior: np.ndarray, value: float, legal: np.ndarray) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from maze_core.base.free_ram import check_memory
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
-from maze_core.base.tree import Tree, copy_tree, gather_rows, put_rows, stack_trees, subtree, take_rows
+from maze_core.base.tree import Tree, subtree, take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.stepper import Stepper
 from maze_core.data.batch import Batch
+from maze_core.data.episode_window import EpisodeWindow
 from maze_core.data.tensors import to_tensors
-from maze_core.envs.spaces import LeafSpec, allocate, allocated_bytes, space_specs
+from maze_core.envs.spaces import LeafSpec, allocate, space_specs
 
 if TYPE_CHECKING:
     from maze_core.collect.agents.agent import Choice
@@ -44,11 +43,9 @@ class SelfPlay(Collector):
         columns = {f"obs/{key}": spec for key, spec in seen.items()}
         columns["visits"] = LeafSpec((int(actions.n),), np.dtype(np.float32))
         columns["outcome"] = LeafSpec((), np.dtype(np.float32))
-        capacity = config.replay_buffer_size
-        check_memory(allocated_bytes(columns, (capacity,)), capacity, "algorithm.replay_buffer_size", what="positions")
-        self._window, self._written = allocate(columns, (capacity,)), 0
-        self._open: list[list[Tree]] = [[] for _ in range(env.num_envs)]
-        """The positions of unfinished episodes, by row; `outcome` is the reward until the agent's next one."""
+        where = "algorithm.replay_buffer_size"
+        self._window = EpisodeWindow(columns, config.replay_buffer_size, env.num_envs, where, "positions")
+        # While a position waits, its `outcome` is the reward until the agent's next one.
         self._now, self._spare = allocate(seen, (env.num_envs,)), allocate(seen, (env.num_envs,))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         # Never None, and the planner is a `Search`: no other plugin may look ahead beside the algorithm.
@@ -57,7 +54,7 @@ class SelfPlay(Collector):
 
     def warm_up(self) -> bool:
         """Play until the window has enough positions to learn from; return False if the run was interrupted before."""
-        while self._written < min(self._config.initial_buffer_size, self._config.replay_buffer_size):
+        while len(self._window) < min(self._config.initial_buffer_size, self._config.replay_buffer_size):
             if self._run.interrupted or self._run.steps_done:
                 return False
             self.play(1)
@@ -72,8 +69,7 @@ class SelfPlay(Collector):
 
     def sample(self, count: int) -> Batch:
         """Return positions of the window, all equally likely."""
-        drawn = self._order.integers(min(self._written, self._config.replay_buffer_size), size=count)
-        rows = to_tensors(gather_rows(self._window, drawn), self._run.device)
+        rows = to_tensors(self._window.sample(count, self._order), self._run.device)
         return Batch(subtree(rows, "obs/"), {}, {name: rows[name] for name in ("visits", "outcome")})
 
     # The sink
@@ -89,10 +85,10 @@ class SelfPlay(Collector):
         for row in acted.tolist():
             seen = {f"obs/{key}": leaf[row].copy() for key, leaf in obs.items()}
             found = {"visits": self._agent.planner.shares[row], "outcome": np.zeros((), np.float32)}
-            self._open[row].append(seen | found)
+            self._window.waiting[row].append(seen | found)
         for row in np.flatnonzero(result.reward).tolist():
-            if self._open[row]:
-                self._open[row][-1]["outcome"] += result.reward[row]
+            if waiting := self._window.waiting[row]:
+                waiting[-1]["outcome"] += result.reward[row]
         last = self._expected(result)
         for row in np.flatnonzero(result.terminated | result.truncated).tolist():
             self._finish(row, last.get(row, 0.0))
@@ -113,43 +109,28 @@ class SelfPlay(Collector):
 
     def _finish(self, row: int, outcome: float) -> None:
         """Move the positions of a row into the window; `outcome` is what follows the last one."""
-        positions, self._open[row] = self._open[row], []
-        for position in reversed(positions):
+        for position in reversed(self._window.finish(row)):
             outcome = float(position["outcome"]) + self._config.gamma * outcome
             position["outcome"] = np.array(outcome, np.float32)
-            put_rows(self._window, self._written % self._config.replay_buffer_size, position)
-            self._written += 1
+            self._window.put(position)
 
     # Saving
 
     @property
     def disk_bytes(self) -> int:
         """The most bytes on disk: those of the window, in two checkpoints and the best one."""
-        return 3 * sum(leaf.nbytes for leaf in self._window.values())
+        return 3 * self._window.nbytes
 
     def state(self) -> dict[str, Any]:
         """Return the window, unfinished episodes, where the environments stand, and the random states."""
-        open_rows = [position for episode in self._open for position in episode]
-        return {
-            **self._agent.state(),
-            **self._stepper.state(),
-            "order": self._order.bit_generator.state,
-            "written": self._written,
-            "window": copy_tree(take_rows(self._window, slice(self._written))),
-            "open": stack_trees(open_rows) if open_rows else {},
-            "lengths": [len(episode) for episode in self._open],
-        }
+        order = {"order": self._order.bit_generator.state}
+        return {**self._agent.state(), **self._stepper.state(), **order, **self._window.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         self._stepper.check(state)
         self._agent.load_state(state)
         self._order.bit_generator.state = state["order"]
-        self._written = state["written"]
-        put_rows(self._window, slice(self._written), state["window"])
-        ends = np.cumsum([0, *state["lengths"]]).tolist()
-        rows = [copy_tree(take_rows(state["open"], place)) for place in range(ends[-1])]
-        self._open = [rows[first:end] for first, end in pairwise(ends)]
+        self._window.load_state(state)
         self._stepper.restore(state, self._now)
-        for row in self._stepper.begun:
-            self._open[row] = []
+        self._window.forget(self._stepper.begun)

@@ -1,0 +1,88 @@
+"""A window of the newest rows of finished episodes, for algorithms that know what a row is worth at the end alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.base.free_ram import check_memory
+from maze_core.base.tree import copy_tree, gather_rows, put_rows, stack_trees, take_rows
+from maze_core.envs.spaces import allocate, allocated_bytes
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
+    from maze_core.envs.spaces import LeafSpec
+
+
+class EpisodeWindow:
+    """The newest `capacity` rows of finished episodes; those of unfinished ones wait, by environment.
+
+    Args:
+        columns: the leaves of a row.
+        capacity: rows of the window.
+        num_envs: N.
+        where: the setting that an error about the memory names.
+        what: the rows are, in that error.
+
+    Raises:
+        ConfigError: the window does not fit into the free memory; nothing is allocated.
+    """
+
+    def __init__(self, columns: dict[str, LeafSpec], capacity: int, num_envs: int, where: str, what: str) -> None:
+        check_memory(allocated_bytes(columns, (capacity,)), capacity, where, what=what)
+        self._rows, self._capacity = allocate(columns, (capacity,)), capacity
+        self._written = 0
+        """Rows put so far, overwritten ones included."""
+        self.waiting: list[list[Tree]] = [[] for _ in range(num_envs)]
+        """The rows of unfinished episodes, each without a further dimension."""
+
+    def __len__(self) -> int:
+        """Return the number of rows in the window."""
+        return min(self._written, self._capacity)
+
+    def finish(self, env: int) -> list[Tree]:
+        """Return the rows of an environment that wait, and let none wait: its episode is over."""
+        rows, self.waiting[env] = self.waiting[env], []
+        return rows
+
+    def forget(self, envs: Iterable[int]) -> None:
+        """Let no row of these environments wait: their episodes have just begun."""
+        for env in envs:
+            self.waiting[env] = []
+
+    def put(self, row: Tree) -> None:
+        """Put a row into the window, in the place of the oldest where it is full."""
+        put_rows(self._rows, self._written % self._capacity, row)
+        self._written += 1
+
+    def sample(self, count: int, rng: np.random.Generator) -> Tree:
+        """Return rows of the window, all equally likely, leaves [count, …]."""
+        return gather_rows(self._rows, rng.integers(len(self), size=count))
+
+    # Saving
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the window."""
+        return sum(leaf.nbytes for leaf in self._rows.values())
+
+    def state(self) -> dict[str, Any]:
+        """Return the window, and the rows that wait."""
+        waiting = [row for rows in self.waiting for row in rows]
+        return {
+            "written": self._written,
+            "window": copy_tree(take_rows(self._rows, slice(self._written))),
+            "open": stack_trees(waiting) if waiting else {},
+            "lengths": [len(rows) for rows in self.waiting],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the result of `state()`, which may have further entries."""
+        self._written = state["written"]
+        put_rows(self._rows, slice(self._written), state["window"])
+        ends = np.cumsum([0, *state["lengths"]]).tolist()
+        rows = [copy_tree(take_rows(state["open"], place)) for place in range(ends[-1])]
+        self.waiting = [rows[first:end] for first, end in pairwise(ends)]
