@@ -40,7 +40,7 @@ INAPPLICABLE = {
     "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),
     "algorithm rllib-bc": (*BY_RLLIB, "truncation"),
-    "algorithm rllib-cql": (*BY_RLLIB, "learns", "masks", "spaces", "truncation"),
+    "algorithm rllib-cql": (*BY_RLLIB, "deterministic", "learns", "masks", "spaces", "truncation"),
     "algorithm rllib-dqn": (*BY_RLLIB, "deterministic", "truncation"),
     "algorithm rllib-dreamerv3": (*BY_RLLIB, "deterministic", "learns", "spaces", "truncation"),
     "algorithm rllib-impala": (*BY_RLLIB, "deterministic", "truncation"),
