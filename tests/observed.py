@@ -61,6 +61,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "progress": SimpleNamespace(env_steps=0, phase="training"),
         "epoch_length": algorithm.epoch_length,
         "versions": {"maze-core": "0.1.0"},
+        "policy": SimpleNamespace(),
         "parameter_counts": {"policy": 4610, "critic": 4545},
         "preset": "CartPole-v1",
         "init_from": None,

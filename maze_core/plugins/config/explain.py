@@ -31,6 +31,9 @@ _WORDS = (
     ("Assertion failed, ", ""),
 )
 
+_LISTED = 80
+# Names that a message lists, at most.
+
 
 def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: object) -> list[ConfigError]:
     """Return one ConfigError per wrong value; `data` is the input of `model`, `prefix` its path."""
@@ -51,11 +54,13 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: o
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a clause that suggests the known names nearest to `name`, or lists them all."""
+    """Return a clause that suggests the known names nearest to `name`, or lists them all if they are few."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(near)}?"
+    if len(known) > _LISTED:
+        return f"none of the {len(known)} known ones is like it"
     return f"known: {', '.join(known)}" if known else "there are none"
 
 
