@@ -17,11 +17,12 @@ RAY_STAMP := $(VENV)/.installed-ray
 LOGGERS_STAMP := $(VENV)/.installed-loggers
 ENVPOOL_STAMP := $(VENV)/.installed-envpool
 SITE_STAMP := $(VENV)/.installed-site
+DIST_STAMP := $(VENV)/.installed-dist
 space  := $(subst ,, )
 # With it, every process that a target starts would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow test-lowest test-newest lint types docs site gallery bench dist check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site setup-dist train test test-slow test-lowest test-newest lint types docs site gallery bench dist check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,6 +65,12 @@ $(SITE_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[site]"
 	@touch $(SITE_STAMP)
 
+setup-dist: $(DIST_STAMP) ## also install what checks distributions before they are published
+
+$(DIST_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[dist]"
+	@touch $(DIST_STAMP)
+
 train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
@@ -105,7 +112,7 @@ gallery: setup ## make the pictures of docs/gallery.md anew; it needs Chromium
 bench: setup ## measure speed against other libraries, and learning
 	$(BIN)/python benchmarks/speed.py
 
-dist: setup ## build all distributions into dist/, check them, and try them in an empty environment
+dist: setup-dist ## build all distributions into dist/, check them, and try them in an empty environment
 	$(BIN)/python tools/dist.py
 
 check: lint types test test-slow ## everything CI runs

@@ -5,9 +5,9 @@
 
 A wheel must hold the licence, every file of its package and what an index shows of it; a source distribution must build
 the same wheel. Links in READMEs that only work within the repository become links below the project's `Repository`
-address; without one, their text stays. The trial installs all wheels beside the third-party packages of this Python,
-outside of the repository, and types the README's first command, `maze plugins list`, `maze eval`, `maze export` and
-`maze view`.
+address; without one, their text stays. `twine check` looks at all of them. The trial installs all wheels beside the
+third-party packages of this Python, outside of the repository, and types the README's first command, `maze plugins list`,
+`maze eval`, `maze export` and `maze view`.
 """
 
 from __future__ import annotations
@@ -165,6 +165,10 @@ def build_and_check() -> list[Path]:
             found += [f"{sdist.name}: {each}" for each in problems_of_sdist(sdist, wheel)]
     if found:
         raise SystemExit("\n".join(found))
+    files = map(str, sorted(OUT.iterdir()))
+    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"twine check failed:\n{done.stdout}{done.stderr}")
     print(f"{len(wheels)} wheels and as many source distributions in {OUT}: nothing to mend")
     return wheels
 

@@ -263,12 +263,11 @@ def test_the_point_goes_to_its_goal_and_no_faster():
 
 @pytest.mark.learning
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_step_brings_the_point_nearer_to_goals_that_it_has_not_seen(tmp_path, seed):
+def test_a_step_brings_the_point_nearer_to_goals_that_it_has_not_seen(tmp_path):
     """Before the step the best earns -19 in the mean."""
     env = "maze_meta.navigation:PointNavigation"
-    goals = np.random.default_rng(seed).uniform(-0.5, 0.5, (20, 2))
-    with RunContext(env, "maml", seed=seed, steps=600_000, silent=True, run_dir=tmp_path / "run") as context:
+    goals = np.random.default_rng(1).uniform(-0.5, 0.5, (20, 2))
+    with RunContext(env, "maml", seed=1, steps=600_000, silent=True, run_dir=tmp_path / "run") as context:
         context.train()
         start = {name: value.clone() for name, value in context.policy.state_dict().items()}
         gained = []

@@ -153,6 +153,11 @@ def test_a_misspelt_key_of_the_default_network_is_answered():
         check_model_config({"fcnet_hidens": [8]})
 
 
+def test_a_parameter_is_suggested_by_the_name_that_can_be_set():
+    with pytest.raises(ConfigError, match="did you mean model_config or"):
+        algorithm("DQN", "algorithm.model_config_={}")
+
+
 def test_the_common_parameters_are_flags():
     known = {flag.field: flag for flag in flags(config_of("PPO"))}
     assert {"lr", "gae_lambda", "clip_param", "num_envs_per_env_runner", "num_learners"} <= known.keys()

@@ -80,7 +80,8 @@ def combined(errors: Sequence[ConfigError]) -> ConfigError:
 def _sentence(kind: str, message: str, path: Sequence[Any], model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         owner = model_at(model, path[:-1])
-        return f"unknown key; {_instead(str(path[-1])[:100], owner.model_fields if owner else ())}"
+        known = [field.alias or name for name, field in owner.model_fields.items()] if owner else []
+        return f"unknown key; {_instead(str(path[-1])[:100], known)}"
     if kind == "missing":
         owner = model_at(model, path[:-1])
         field = owner.model_fields.get(str(path[-1])) if owner else None

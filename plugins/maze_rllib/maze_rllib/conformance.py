@@ -18,6 +18,7 @@ _REPLAYED = {
     "min_sample_timesteps_per_iteration": 16,
     "min_time_s_per_iteration": 0,
 }
+_SMALL = {"model_config": {"fcnet_hiddens": [32], "head_fcnet_hiddens": [32]}}
 _RECORDED = {"train_batch_size_per_learner": 64}
 
 _SIZES: Mapping[str, Mapping[str, Any]] = {
@@ -26,7 +27,7 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "APPO": _QUEUED,
     "DQN": _REPLAYED,
     "SAC": {**_REPLAYED, "critic_hidden": [32], "actor_lr": 3e-3, "critic_lr": 3e-3, "alpha_lr": 3e-3},
-    "TQC": {**_REPLAYED, "actor_lr": 3e-3, "critic_lr": 3e-3, "alpha_lr": 3e-3},
+    "TQC": {**_REPLAYED, "actor_lr": 3e-3, "critic_lr": 3e-3, "alpha_lr": 3e-3, **_SMALL},
     "DreamerV3": {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 8, "horizon_H": 3, "training_ratio": 8},
     "CQL": {**_RECORDED, "bc_iters": 1},
     "IQL": _RECORDED,
