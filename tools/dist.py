@@ -6,8 +6,8 @@
 A wheel must hold the licence, every file of its package and what an index shows of it; a source distribution must build
 the same wheel. Links in READMEs that only work within the repository become links below the project's `Repository`
 address; without one, their text stays. `twine check` looks at all of them. The trial installs all wheels beside the
-third-party packages of this Python, outside of the repository, and types the README's first command, `maze plugins list`,
-`maze eval`, `maze export` and `maze view`.
+third-party packages of this Python, outside of the repository, and types the README's first command,
+`maze plugins list`, `maze eval`, `maze export` and `maze view`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ INAPPLICABLE = {
     "algorithm rllib-marwil": (*BY_RLLIB, "truncation"),
     "algorithm rllib-ppo": (*BY_RLLIB, "truncation"),
     "algorithm rllib-sac": (*BY_RLLIB, "deterministic", "truncation"),
-    "algorithm rllib-tqc": (*BY_RLLIB, "deterministic", "masks", "spaces", "truncation"),
+    "algorithm rllib-tqc": (*BY_RLLIB, "deterministic", "learns", "masks", "spaces", "truncation"),
     "algorithm td3": ("masks",),
     "algorithm td3_bc": ("masks", "truncation"),
     "env cutting_2d": ("time_limit", "vector_env"),
