@@ -1,5 +1,6 @@
 """A look at an environment finds what training would refuse, and names what helps."""
 
+import random
 import re
 from dataclasses import replace
 from functools import partial
@@ -136,6 +137,22 @@ def test_what_the_seed_does_not_decide_is_found(examine):
 @pytest.mark.parametrize("form", ["a Dict", "a Tuple for a Tuple", "a board"])
 def test_masks_of_every_form_are_followed(examine, form):
     assert examine(partial(Guarded, form)).problems == []
+
+
+def test_masks_hide_no_fault(examine):
+    """Whatever is looked at without masks is looked at with them, by actions that they allow."""
+
+    class Careless(Guarded):
+        def __init__(self):
+            super().__init__("a Dict")
+            self.observation_space = spaces.Dict({**self.observation_space, "x": spaces.Box(0, 1, (1,))})
+
+        def look(self):
+            return super().look() | {"x": np.array([7 * self._steps * random.random()], np.float32)}
+
+    warnings = " ".join(examine(Careless).warnings)
+    assert "observation['x']" in warnings
+    assert "with the same seed and actions differ at step 1" in warnings
 
 
 def test_masks_of_other_names_are_told(examine):

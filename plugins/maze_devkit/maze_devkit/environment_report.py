@@ -86,7 +86,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
             lengths: list[int] = []
             steps = _steps_as_trained(report, builder, acted, lengths)
             _tell_of_actors(report, one, acted)
-            # The checks take any action, which an environment with masks may refuse.
+            # Gymnasium's checker takes any action, which an environment with masks may refuse.
             masked = steps and bool(mask_leaves(one.observation_space, one.action_space))
             if not masked:
                 _ask(report.warnings if steps else report.problems, lambda: _check_interface(builder))
@@ -94,8 +94,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
                 notes |= _advice(one)
                 if (endless := missing_time_limit(env, lambda: builder(0), max(lengths))) is not None:
                     notes.add(endless)
-                if not masked:
-                    _own_checks(report, builder)
+                _own_checks(report, builder)
     report.warnings = sorted({*report.warnings, *notes})
     return report
 

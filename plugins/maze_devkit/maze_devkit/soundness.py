@@ -13,10 +13,13 @@ from gymnasium import spaces
 from maze_core.base.errors import MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.base.tree import Tree
-from maze_core.envs.codecs import ActionCodec
+from maze_core.collect.policies.random import RandomPolicy
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.closing import releasing
+from maze_core.plugins.config.base import PluginConfig
 
 Env = gymnasium.Env[Any, Any]
 Make = Callable[[int], Env]
@@ -100,6 +103,37 @@ def action_of(env: Env, rng: np.random.Generator) -> Any:
     return env.action_space.sample()
 
 
+class _Actions:
+    """Draws random actions that depend on a generator, and on the action masks of what is observed, if it has some."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._policy: RandomPolicy | None = None
+        if _has_masks(env):
+            self._codec, self._seen = ActionCodec(env.action_space), ObservationCodec(env.observation_space)
+            self._policy = RandomPolicy(PluginConfig(name="random"))
+            self._policy.setup(env.observation_space, env.action_space)
+
+    def tree(self, rng: np.random.Generator, obs: Tree) -> Tree:
+        """Return an action for an observation, both with leaves [1, …]."""
+        if self._policy is None:
+            return ActionCodec(self._env.action_space).tree(action_of(self._env, rng))
+        return self._policy.act(obs, [rng])
+
+    def single(self, rng: np.random.Generator, observation: Any) -> Any:
+        """Return an action for an observation, both as the environment has them."""
+        if self._policy is None:
+            return action_of(self._env, rng)
+        return self._codec.rows(self._policy.act(self._seen.tree(observation), [rng]))[0]
+
+
+def _has_masks(env: Env) -> bool:
+    try:
+        return bool(mask_leaves(env.observation_space, env.action_space))
+    except MazeError:  # spaces that Maze refuses, which another check reports
+        return False
+
+
 def equal(first: Any, second: Any) -> bool:
     """Return True when two observations are equal."""
     if isinstance(first, dict):
@@ -114,15 +148,15 @@ def equal(first: Any, second: Any) -> bool:
 
 
 def random_steps(env: Env, seed: int, count: int = 60) -> Iterator[tuple[int, Any, Any, Any, Any]]:
-    """Yield the results of random actions, the same for all seeds; begins a new episode when one ends.
+    """Yield the results of random actions that masks allow, else the same for all seeds; begins episodes anew.
 
     Yields the step's number, observation (also that of a reset), reward, terminated and truncated.
     """
-    rng = np.random.default_rng(3)
+    rng, actions = np.random.default_rng(3), _Actions(env)
     observation, _ = env.reset(seed=seed)
     yield 0, observation, 0.0, False, False
     for number in range(1, count + 1):
-        observation, reward, terminated, truncated, _ = env.step(action_of(env, rng))
+        observation, reward, terminated, truncated, _ = env.step(actions.single(rng, observation))
         yield number, observation, reward, terminated, truncated
         if terminated or truncated:
             observation, _ = env.reset()
@@ -138,11 +172,11 @@ def _observations(env: SerialVectorEnv) -> Tree:
 
 def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
     """Take random steps through some episodes; return the state in the middle of one, preferably not the first."""
-    rng, codec, out = np.random.default_rng(3), ActionCodec(env.action_space), _observations(env)
+    rng, actions, out = np.random.default_rng(3), _Actions(env.envs[0]), _observations(env)
     env.reset(_SEEDS, out)
     state: dict[str, Any] = {}
     for _ in range(60):
-        env.step(codec.tree(action_of(env.envs[0], rng)), out)
+        env.step(actions.tree(rng, out), out)
         now = env.state()
         if not state or now["length"][0] > min(1, state["length"][0]):
             state = now
