@@ -87,10 +87,15 @@ def rollout(
     causes: list[str] = []
     with ExitStack() as stack:
         if run is not None:
-            _refuse("RUN already defines it; leave the option out", policy=policy, env=env, wrappers=wrappers)
+            _check_run(run)
+            hint = (
+                f"Leave it out. Another policy in the environment of the run: maze eval {argument(run)} --policy NAME"
+            )
+            _refuse("the run already defines it", hint, policy=policy, env=env, wrappers=wrappers)
             task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, films, look_ahead)
         else:
-            _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic, look_ahead=look_ahead)
+            hint = "Next: maze rollout --help"
+            _refuse("is only for a RUN", hint, checkpoint=checkpoint, stochastic=stochastic, look_ahead=look_ahead)
             task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, films)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(
@@ -178,9 +183,18 @@ def _of_plugin(
     return task_of_plugin(acting, env_part, wrapped, seed, video, load)
 
 
-def _refuse(reason: str, **options: Any) -> None:
+def _check_run(run: Path) -> None:
+    """Raise ConfigError where the class of a policy was given instead of a run."""
+    from maze_core.base.errors import ConfigError
+    from maze_core.plugins.config.assembly import is_class_name
+
+    if is_class_name(str(run)) and not run.exists():
+        raise ConfigError(f"{str(run)!r} is not a run, but the name of a class", "RUN", f"Next: --policy {run}")
+
+
+def _refuse(reason: str, hint: str, **options: Any) -> None:
     from maze_core.base.errors import ConfigError
 
     for name, value in options.items():
         if value is not None:
-            raise ConfigError(f"{reason} --{name}", f"--{name}", "Next: maze rollout --help")
+            raise ConfigError(reason, f"--{name.replace('_', '-')}", hint)
