@@ -302,7 +302,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
         hint = "`maze --help` lists those that are installed"
     else:
         hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
-    if kind == "policy" and ":" not in name:
+    if kind == "policy" and hint.startswith(("Did you mean", "Installed: ")):
         hint = f"{hint}\nA class of your own is named module:Class"
     return ConfigError(f"unknown {kind} {shown(name)}", None if kind == "command" else kind, hint)
 
