@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from maze_core.base.interruption import signal_handlers_kept
 from maze_core.plugins import discovery
 from maze_core.run.context import RunContext
 from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.killed import maze_until_killed
 from tests.states import plain, walk
 
 QUICK = {
@@ -110,6 +112,30 @@ def quick(tmp_path: Path, known_plugins: None) -> Any:
             return stack.enter_context(RunContext(env, algorithm, overrides=small | (overrides or {}), **parts))
 
         yield build
+
+
+@pytest.fixture
+def goes_on_exactly(quick: Any, tmp_path: Path, whole_state: Any, assert_same: Any) -> Any:
+    """`goes_on_exactly(env, algorithm, values)`: a run that kill -9 ended, and one on workers, end as an unbroken one.
+
+    `env` is an id; `values` hold whatever `quick` would set otherwise. Returns the context of the unbroken run.
+    """
+
+    def compare(env: str, algorithm: str, values: Any) -> RunContext:
+        killed = tmp_path / "killed"
+        sets = [part for path, value in values.items() for part in ("--set", f"{path}={json.dumps(value)}")]
+        words = ["--env", env, "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
+        maze_until_killed(["train", algorithm, *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
+        quick(env, algorithm, values, run_dir=None).resume(killed)
+        whole = quick(env, algorithm, values)
+        whole.train()
+        assert_same(whole_state(whole.run_dir), whole_state(killed))
+        workers = quick(env, algorithm, values, runner={"name": "local", "workers": 2})
+        workers.train()
+        assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+        return whole
+
+    return compare
 
 
 @pytest.fixture

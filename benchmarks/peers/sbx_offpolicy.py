@@ -1,30 +1,17 @@
-"""Speed of SAC or TD3 in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of SAC or TD3 in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON.
+
+What was compiled during the warm-up does not count.
+"""
 
 from __future__ import annotations
 
 import json
-import resource
 import sys
-import time
 from typing import Any
 
 import jax
 import sbx
-from stable_baselines3.common.callbacks import BaseCallback
-
-
-class Stopwatch(BaseCallback):
-    """Notes when the first step after the warm-up begins. What was compiled before does not count."""
-
-    def __init__(self, first_step: int) -> None:
-        super().__init__()
-        self.first_step, self.started_at = first_step, 0.0
-
-    def _on_step(self) -> bool:
-        if self.num_timesteps == self.first_step:
-            wait(self.model)
-            self.started_at = time.perf_counter()
-        return True
+from sb3_offpolicy import arguments, measure
 
 
 def wait(model: Any) -> None:
@@ -32,35 +19,9 @@ def wait(model: Any) -> None:
     jax.block_until_ready(model.policy.qf_state.params)
 
 
-def build(settings: dict[str, Any]) -> Any:
-    return {"sac": sbx.SAC, "td3": sbx.TD3}[settings["algorithm"]](
-        "MlpPolicy",
-        settings["env"],
-        learning_rate=settings["lr"],
-        buffer_size=settings["replay_buffer_size"],
-        learning_starts=settings["initial_buffer_size"],
-        batch_size=settings["batch_size"],
-        tau=settings["tau"],
-        gamma=settings["gamma"],
-        train_freq=1,
-        gradient_steps=1,
-        policy_kwargs={"net_arch": settings["hidden"]},
-        seed=settings["seed"],
-    )
-
-
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    model = build(settings)
-    before = settings["initial_buffer_size"] + settings["warmup_updates"]
-    stopwatch = Stopwatch(before)
-    steps = settings["measured_updates"]
-    model.learn(before + steps, callback=stopwatch)
-    wait(model)
-    seconds = time.perf_counter() - stopwatch.started_at
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
-    print(json.dumps(result))
+    measure({"sac": sbx.SAC, "td3": sbx.TD3}[settings["algorithm"]](**arguments(settings)), settings, wait)
 
 
 if __name__ == "__main__":

@@ -288,6 +288,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
     known = names(kind)
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
     near = [other for other in known if other.lower() in near]
+    own = "\nA class of your own is named module:Class" if kind == "policy" else ""
     if any(name == found.name for found in declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
     elif kind == "policy" and ":" in name:
@@ -295,15 +296,13 @@ def _unknown(kind: str, name: str) -> ConfigError:
     elif advice := _hint(name) or missing(kind, name) or uninstalled(name):
         hint = advice
     elif near:
-        hint = f"Did you mean {' or '.join(near)}?"
+        hint = f"Did you mean {' or '.join(near)}?{own}"
     elif kind == "command" and not known:
         hint = f"{CORE} is not installed, or its installation is outdated. Next: pip install it again"
     elif kind == "command":
         hint = "`maze --help` lists those that are installed"
     else:
-        hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
-    if kind == "policy" and hint.startswith(("Did you mean", "Installed: ")):
-        hint = f"{hint}\nA class of your own is named module:Class"
+        hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all{own}"
     return ConfigError(f"unknown {kind} {shown(name)}", None if kind == "command" else kind, hint)
 
 

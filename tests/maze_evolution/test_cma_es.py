@@ -11,7 +11,6 @@ from maze_evolution.cma_es import Given
 from maze_evolution.strategy import Strategy
 
 from maze_core.base.errors import ConfigError
-from tests.killed import maze_until_killed
 
 SMALL = {
     "algorithm.population_size": 6, "algorithm.pairs_per_job": 2, "model.hidden": [4],
@@ -106,19 +105,9 @@ def test_large_networks_adapt_variances_alone(cma, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(cma, tmp_path, whole_state, assert_same):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly):
     same = {**settings(epoch_length=2, n_epochs=4, n_episodes=2), "model.normalize_observations": True}
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
-    words = ["--env", "CartPole-v1", "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
-    maze_until_killed(["train", "cma_es", *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
-    cma("CartPole-v1", same, run_dir=None).resume(killed)
-    whole = cma("CartPole-v1", same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = cma("CartPole-v1", same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    goes_on_exactly("CartPole-v1", "cma_es", same)
 
 
 def test_continuous_actions_and_memory_are_searched_too(cma):

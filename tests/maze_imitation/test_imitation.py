@@ -8,7 +8,6 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 
 from maze_core.base.errors import ConfigError, MazeError
-from tests.killed import maze_until_killed
 from tests.recorded import BOX, OBSERVATION
 
 TINY = {
@@ -112,26 +111,14 @@ def pendulum():
 
 
 @pytest.mark.parametrize("algorithm", ["gail", pytest.param("airl", marks=pytest.mark.slow)])
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(
-    quick, record, tmp_path, whole_state, assert_same, algorithm
-):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record, algorithm, goes_on_exactly):
     env = gymnasium.make("Pendulum-v1")
     folder = record(env.observation_space, env.action_space)
     same = {
         **TINY, "algorithm.dataset": str(folder), "algorithm.n_rollout_steps": 8, "algorithm.epoch_length": 2,
         "algorithm.n_epochs": 4, "evaluation.n_episodes": 1, "model.normalize_observations": True,
     }  # fmt: skip
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
-    words = ["--env", "Pendulum-v1", "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
-    maze_until_killed(["train", algorithm, *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
-    quick("Pendulum-v1", algorithm, same, run_dir=None).resume(killed)
-    whole = quick("Pendulum-v1", algorithm, same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = quick("Pendulum-v1", algorithm, same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    goes_on_exactly("Pendulum-v1", algorithm, same)
 
 
 @pytest.mark.parametrize(

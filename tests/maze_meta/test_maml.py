@@ -14,7 +14,6 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import Batch
 from maze_core.data.rollout import Rollout
 from maze_core.run.context import RunContext
-from tests.killed import maze_until_killed
 from tests.maze_meta.sides import Elsewhere, OwnSides
 
 ID, SPACES = "tests.maze_meta.sides:Sides", "tests.maze_meta.sides:Wide"
@@ -194,23 +193,12 @@ def test_it_learns_to_adapt_to_either_side(quick):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly):
     same = {
         **SMALL, "algorithm.epoch_length": 1, "algorithm.n_epochs": 4, "evaluation.n_episodes": 1,
         "model.normalize_observations": True,
     }  # fmt: skip
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
-    env = "maze_meta.navigation:PointNavigation"
-    words = ["--env", env, "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
-    maze_until_killed(["train", "maml", *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
-    quick(env, "maml", same, run_dir=None).resume(killed)
-    whole = quick(env, "maml", same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = quick(env, "maml", same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    goes_on_exactly("maze_meta.navigation:PointNavigation", "maml", same)
 
 
 @pytest.mark.parametrize(

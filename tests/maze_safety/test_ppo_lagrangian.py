@@ -9,7 +9,6 @@ from maze_safety.multiplier import Multiplier
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import Batch
-from tests.killed import maze_until_killed
 from tests.maze_safety.hazards import Hazards, Silent
 
 SMALL = {"algorithm.num_envs": 3, "algorithm.batch_size": 8, "algorithm.n_optimization_epochs": 2, "model.hidden": [6]}
@@ -77,33 +76,12 @@ def test_costs_have_advantages_of_their_own(quick):
     torch.testing.assert_close(found.sort().values, torch.cat(2 * wanted).div(1 + weight).sort().values)
 
 
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly):
     same = {
         **SMALL, "algorithm.n_rollout_steps": 8, "algorithm.epoch_length": 2, "algorithm.n_epochs": 4,
         "algorithm.cost_limit": 0.5, "evaluation.n_episodes": 1, "model.normalize_observations": True,
     }  # fmt: skip
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
-    words = [
-        "--env",
-        ID,
-        "--preset",
-        "none",
-        "--seed",
-        "1",
-        "--run-dir",
-        str(killed),
-        "--set",
-        "callbacks.tensorboard=null",
-    ]
-    maze_until_killed(["train", "ppo_lagrangian", *words, *sets], "before", 3)
-    quick(ID, "ppo_lagrangian", same, run_dir=None).resume(killed)
-    whole = quick(ID, "ppo_lagrangian", same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = quick(ID, "ppo_lagrangian", same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    whole = goes_on_exactly(ID, "ppo_lagrangian", same)
     lines = (whole.run_dir / "metrics.jsonl").read_text().splitlines()
     last = json.loads(lines[-2])
     assert last["train/multiplier"] > 0

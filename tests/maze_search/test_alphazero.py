@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.planner import Decision
 from maze_core.envs.simulator import Simulators
 from tests.agents import BoxesSource, TeamSource
-from tests.killed import maze_until_killed
 from tests.maze_marl.games import TwoStepsSource
 from tests.maze_search.games import STONES, MoodySource, NimSource
 
@@ -197,24 +194,14 @@ def test_whoever_acts_with_a_saved_run_searches_alike(quick):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly):
     same = SMALL | {
         "algorithm.epoch_length": 2,
         "algorithm.n_epochs": 4,
         "evaluation.n_episodes": 1,
         "env.max_episode_steps": 20,
     }
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={json.dumps(value)}")]
-    words = ["--env", "CartPole-v1", "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
-    maze_until_killed(["train", "alphazero", *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
-    quick("CartPole-v1", "alphazero", same, run_dir=None).resume(killed)
-    whole = quick("CartPole-v1", "alphazero", same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = quick("CartPole-v1", "alphazero", same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    goes_on_exactly("CartPole-v1", "alphazero", same)
 
 
 def test_games_resume_exactly_in_the_middle(quick, whole_state, assert_same):

@@ -12,7 +12,6 @@ from maze_view.insight import Insight, insight
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.tensors import to_tensors
-from tests.killed import maze_until_killed
 from tests.recorded import BOX, OBSERVATION
 
 TINY = {
@@ -162,23 +161,11 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(
-    quick, record, tmp_path, whole_state, assert_same
-):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record, goes_on_exactly):
     env = gymnasium.make("Pendulum-v1")
     folder = record(env.observation_space, env.action_space)
     same = {**TINY, "algorithm.dataset": str(folder), "algorithm.n_epochs": 4, "evaluation.n_episodes": 1}
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
-    words = ["--env", "Pendulum-v1", "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
-    maze_until_killed(["train", "dt", *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
-    quick("Pendulum-v1", "dt", same, run_dir=None).resume(killed)
-    whole = quick("Pendulum-v1", "dt", same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = quick("Pendulum-v1", "dt", same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    goes_on_exactly("Pendulum-v1", "dt", same)
 
 
 @pytest.mark.parametrize(

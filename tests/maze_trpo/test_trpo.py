@@ -14,7 +14,6 @@ from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
 from maze_core.learn.on_policy.recurrent import twice_differentiable
 from tests.agents import CrowdSource
-from tests.killed import maze_until_killed
 from tests.masked import Guarded
 
 SMALL = {"algorithm.num_envs": 3, "algorithm.batch_size": 8, "algorithm.n_critic_epochs": 2, "model.hidden": [6]}
@@ -164,22 +163,12 @@ def test_each_step_stays_in_the_region_for_every_kind_of_policy(quick, monkeypat
     assert any(each["step"] > 0 and each["kl"] > 1e-3 for each in told)
 
 
-def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(quick, tmp_path, whole_state, assert_same):
+def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly):
     same = {
         **SMALL, "algorithm.n_rollout_steps": 8, "algorithm.epoch_length": 2, "algorithm.n_epochs": 4,
         "evaluation.n_episodes": 1, "model.memory": "gru", "model.memory_size": 4,
     }  # fmt: skip
-    killed = tmp_path / "killed"
-    sets = [part for path, value in same.items() for part in ("--set", f"{path}={value}".replace(" ", ""))]
-    words = ["--env", "CartPole-v1", "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
-    maze_until_killed(["train", "trpo", *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)
-    quick("CartPole-v1", "trpo", same, run_dir=None).resume(killed)
-    whole = quick("CartPole-v1", "trpo", same)
-    whole.train()
-    assert_same(whole_state(whole.run_dir), whole_state(killed))
-    workers = quick("CartPole-v1", "trpo", same, runner={"name": "local", "workers": 2})
-    workers.train()
-    assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
+    goes_on_exactly("CartPole-v1", "trpo", same)
 
 
 def test_layers_that_the_critic_shares_are_refused(quick):

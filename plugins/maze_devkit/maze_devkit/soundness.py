@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -110,14 +111,18 @@ class _Actions:
         self._env = env
         self._policy: RandomPolicy | None = None
         if _has_masks(env):
-            self._codec, self._seen = ActionCodec(env.action_space), ObservationCodec(env.observation_space)
+            self._seen = ObservationCodec(env.observation_space)
             self._policy = RandomPolicy(PluginConfig(name="random"))
             self._policy.setup(env.observation_space, env.action_space)
+
+    @cached_property
+    def _codec(self) -> ActionCodec:
+        return ActionCodec(self._env.action_space)  # built late: it refuses spaces that can be sampled
 
     def tree(self, rng: np.random.Generator, obs: Tree) -> Tree:
         """Return an action for an observation, both with leaves [1, …]."""
         if self._policy is None:
-            return ActionCodec(self._env.action_space).tree(action_of(self._env, rng))
+            return self._codec.tree(action_of(self._env, rng))
         return self._policy.act(obs, [rng])
 
     def single(self, rng: np.random.Generator, observation: Any) -> Any:
