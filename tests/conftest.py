@@ -173,16 +173,26 @@ def assert_same() -> Any:
     return compare
 
 
-def pytest_collection_modifyitems(items):
-    """Put the tests of the runner `ray` first, and of those the ones that need a process without a local Ray.
+LONG = ("tests/maze_devkit/test_bundled.py", "tests/docs/test_snippets.py")
+"""Files whose tests take minutes together and share nothing: each of their tests may run beside the others."""
 
-    Once a process had a local Ray, Ray cancels its workers on a cluster. The others share one local Ray.
+
+def pytest_collection_modifyitems(items):
+    """Put the tests that take longest first, and keep those of a file in one process.
+
+    The tests of the runner `ray` come first, and of those the ones that need a process without a local Ray: once a
+    process had one, Ray cancels its workers on a cluster. The others share one local Ray, and so do all of RLlib's.
     """
     order = ["test_cluster.py", "test_session.py"]
 
     def place(item):
-        if item.path.parent.name != "maze_ray":
-            return len(order) + 1
-        return order.index(item.path.name) if item.path.name in order else len(order)
+        if item.path.parent.name == "maze_ray":
+            return order.index(item.path.name) if item.path.name in order else len(order)
+        return len(order) + 1 + (not item.nodeid.startswith(LONG))
 
     items.sort(key=place)
+    for item in items:
+        if not item.nodeid.startswith(LONG):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        elif "rllib-" in item.nodeid or "runner ray" in item.nodeid:
+            item.add_marker(pytest.mark.xdist_group("ray"))
