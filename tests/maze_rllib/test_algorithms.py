@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import Env, spaces
 from maze_devkit.envs import SeededWalk
+from maze_export.export import export_policy
 from maze_rllib.parameters import titles
+from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
+from maze_core.cli.main import app
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from tests.killed import kill_after
+from tests.maze_rllib.conftest import SMALL
 
 pytestmark = pytest.mark.slow  # each run starts RLlib
 
 ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]
 OFFLINE = ["rllib-bc", "rllib-marwil"]
+NATIVE = {"rllib-ppo": "ppo", "rllib-sac": "sac", "rllib-bc": "bc", "rllib-marwil": "a2c"}
+"""An algorithm of Maze that has the same policy."""
 WITH_ITS_OWN_NETWORK = ["rllib-cql", "rllib-dreamerv3", "rllib-iql", "rllib-tqc"]
 
 
@@ -88,7 +97,7 @@ class Masked(SeededWalk):
 def recordings(tmp_path_factory):
     """Recorded random behaviour in each environment."""
     folders = {}
-    for env in (SeededWalk, Nested, "Pendulum-v1"):
+    for env in ("CartPole-v1", Nested, "Pendulum-v1"):
         folder = tmp_path_factory.mktemp("recordings") / "demos"
         run_dir = tmp_path_factory.mktemp("runs") / "a2c"
         with RunContext(env=env, algorithm="a2c", seed=1, run_dir=run_dir, silent=True) as context:
@@ -121,25 +130,57 @@ def check_learned(context, before, *, actor_only=False):
     assert math.isfinite(metrics["eval/return_mean"])
 
 
-@pytest.mark.parametrize("algorithm", ONLINE)
-def test_an_algorithm_learns(small, algorithm):
-    context = small(algorithm, SeededWalk)
-    before = parameters(context)
-    context.train()
-    check_learned(context, before)
-    metrics = last_metrics(context)
-    assert metrics["env_steps"] > 0
-    assert metrics["train/episodes"] > 0
-    assert 1 <= metrics["train/length_median"] <= 30
-
-
-@pytest.mark.parametrize("algorithm", OFFLINE)
-def test_an_offline_algorithm_learns_from_recordings(small, recordings, algorithm):
-    context = small(algorithm, SeededWalk, {"algorithm.dataset": recordings[SeededWalk]})
+@pytest.mark.parametrize("algorithm", [*ONLINE, *OFFLINE])
+def test_it_learns_goes_on_and_is_evaluated_viewed_exported_and_begun_from(small, recordings, tmp_path, algorithm):
+    data = {"algorithm.dataset": recordings["CartPole-v1"]} if algorithm in OFFLINE else {}
+    context = small(algorithm, "CartPole-v1", data)
     before = parameters(context)
     context.train()
     check_learned(context, before, actor_only=algorithm == "rllib-bc")
-    assert last_metrics(context)["env_steps"] == 0
+    metrics = last_metrics(context)
+    assert (metrics["env_steps"] > 0) == (algorithm in ONLINE)
+    context.close()
+    run = context.run_dir
+    with RunContext.reopen(run, {"algorithm.n_epochs": 2}) as resumed:
+        resumed.train()
+        assert resumed.run.epoch == 2
+        assert resumed.run.env_steps >= 2 * metrics["env_steps"] * 0.9
+        assert resumed.evaluate()["eval/episodes"] == 2
+
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["view", str(run), "--episodes", "1", "--out", str(page), "--no-open"])
+    assert done.exit_code == 0, done.output
+    assert algorithm in page.read_text(encoding="utf-8")
+    with RunContext.open(run) as opened:
+        export_policy(opened.run, tmp_path / "policy.onnx")  # compares the actions of the file with the policy's
+        trained = {name: leaf.clone() for name, leaf in opened.policy.state_dict().items()}
+
+    other = NATIVE.get(algorithm, algorithm)
+    values = {"callbacks.tensorboard": None, **(data if other in ("bc", *OFFLINE) else {})}
+    parts = {"seed": 2, "run_dir": tmp_path / "on", "init_from": run, "silent": True, "preset": "none"}
+    with RunContext("CartPole-v1", other, overrides=values, **parts) as following:
+        begun = following.policy.state_dict()
+        acting = [name for name in trained if name.startswith(("encoder.", "heads."))]
+        assert acting
+        assert all(torch.equal(begun[name], trained[name]) for name in acting)
+
+
+@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-sac"])
+def test_a_run_that_kill_9_ended_goes_on_from_its_checkpoint(small, tmp_path, algorithm):
+    run = tmp_path / "killed"
+    values = {f"algorithm.{name}": value for name, value in SMALL[algorithm].items()}
+    values |= {"algorithm.n_epochs": 1000, "evaluation.n_episodes": 1, "callbacks.tensorboard": None}
+    sets = [part for path, value in values.items() for part in ("--set", f"{path}={json.dumps(value)}")]
+    words = ["train", algorithm, "--env", "CartPole-v1", "--preset", "none", "--run-dir", str(run), *sets]
+    maze = [sys.executable, "-c", "from maze_core.cli.main import main; main()"]
+    kill_after(subprocess.Popen([*maze, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE), run, epochs=2)
+    with RunContext.reopen(run, {"algorithm.n_epochs": 1}) as resumed:
+        epoch, steps = resumed.run.epoch, resumed.run.env_steps
+    assert epoch >= 1
+    with RunContext.reopen(run, {"algorithm.n_epochs": epoch + 1}) as resumed:
+        resumed.train()
+        assert resumed.run.epoch == epoch + 1
+        assert resumed.run.env_steps > steps
 
 
 def test_the_tests_run_every_algorithm_of_the_installed_rllib():
@@ -242,18 +283,6 @@ def test_the_saved_model_gives_the_same_actions_in_plain_maze(small):
     assert all(torch.equal(leaf, stored[name]) for name, leaf in context.policy.state_dict().items())
     metrics = evaluate_saved(context.run_dir, episodes=3, seed=1).metrics
     assert metrics["eval/episodes"] == 3
-
-
-def test_ppo_of_maze_goes_on_from_it(small, tmp_path):
-    context = small("rllib-ppo", SeededWalk)
-    context.train()
-    with RunContext(
-        env=SeededWalk, algorithm="ppo", seed=1, run_dir=tmp_path / "on", init_from=context.run_dir, silent=True
-    ) as following:
-        assert all(
-            torch.equal(a, b) for a, b in zip(following.policy.parameters(), context.policy.parameters(), strict=True)
-        )
-        following.train(n_epochs=1)
 
 
 def test_it_goes_on_from_ppo_of_maze(small, tmp_path):
