@@ -30,6 +30,7 @@ def authors() -> dict[str, str]:
     from maze_core.collect.replay.collector import ReplayCollector
     from maze_core.collect.rollouts.collector import RolloutCollector
     from maze_core.collect.rollouts.sampler import Sampler
+    from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
     from maze_core.collect.stepper import Sink, Stepper
     from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
     from maze_core.data.batch import OwnStep
@@ -43,6 +44,7 @@ def authors() -> dict[str, str]:
     from maze_core.envs.several.agents import MultiAgentEnv, Round
     from maze_core.envs.several.turns import Turn, TurnEnv
     from maze_core.envs.simulator import Outcome, Simulator, Simulators
+    from maze_core.envs.tasks import Tasks
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
@@ -77,6 +79,7 @@ def authors() -> dict[str, str]:
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
         *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
+        *(Tasks, TaskJob, TaskRollouts),
         *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn, DrawnSequences),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
@@ -98,7 +101,7 @@ def _functions() -> str:
     from maze_core.learn.off_policy.quantile_loss import quantile_huber
     from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
     from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
-    from maze_core.learn.parameters import policy_parameters
+    from maze_core.learn.parameters import policy_parameters, with_parameters
     from maze_core.learn.schedules import scheduled
     from maze_core.models.critics import build_critics
     from maze_core.models.distributions.chosen import make_head
@@ -110,7 +113,7 @@ def _functions() -> str:
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(check_reparametrised, check_log_probs, check_divergence),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
-        *(policy_parameters, make_head, distribution_of, value_of, twice_differentiable),
+        *(policy_parameters, with_parameters, make_head, distribution_of, value_of, twice_differentiable),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
