@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
+from maze_devkit.kit import checks
 from maze_devkit.promise import broken_promises
 from maze_devkit.telling import Telling
 
@@ -195,3 +196,12 @@ def test_recorded_episodes_do_not_have_them(costly, tmp_path):
 def test_a_step_that_does_not_tell_ends_the_run(costly):
     with pytest.raises(RunError, match="an info without 'wear', which the algorithm learns from: it has cost"):
         costly(ROLLOUTS, functools.partial(Telling, SeededWalk, ("cost",))).train()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("collector", [ROLLOUTS, REPLAY], ids=["rollouts", "replay"])
+def test_the_kit_gives_it_environments_that_tell(publish, findings, collector):
+    wanted = ("trains", "resumes", "agents")
+    without = [check.name for check in checks("algorithm") if check.name not in wanted]
+    found = findings(*publish("algorithm", SOURCE.replace("COLLECTOR", collector)), without)
+    assert {name: each.state for name, each in found.items()} == dict.fromkeys(wanted, "passed"), found
