@@ -174,6 +174,12 @@ def test_rows_of_agents_have_what_they_were_told_when_their_action_was_complete(
     )
 
 
+def test_an_agent_that_a_time_limit_cuts_while_it_waits_is_told_nothing(costly):
+    context = costly(ROLLOUTS, TollsSource, **{"evaluation.max_episode_steps": 3})
+    assert context.evaluate()["eval/actor/two/wear_return_mean"] == 2.0
+    assert context.evaluate()["eval/actor/one/wear_return_mean"] == 3 * 2.0
+
+
 @pytest.mark.parametrize("env", [Worn, TollsSource], ids=["one agent", "agents"])
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_batches_from_replay_sum_them_as_rewards(costly, env, n_step):

@@ -263,10 +263,14 @@ class AgentsVectorEnv:
         self._present[rows] &= ~(terminated[rows] | truncated[rows])
 
     def _read_infos(self, c: int, outcome: Round) -> None:
-        """Read what agents that have acted are told beside what they observe next."""
+        """Read what agents that have acted are told beside what they observe next.
+
+        A time limit of the core may cut an agent that waits, which the environment tells nothing.
+        """
         for agent in {**outcome.acting, **outcome.terminated, **outcome.truncated}:
             row = self._row(c, agent)
-            if self._present[row] and self._decisions[row]:
+            cut = agent in outcome.truncated and agent not in outcome.infos
+            if self._present[row] and self._decisions[row] and not cut:
                 try:
                     self._info.read(row, outcome.infos.get(agent, {}))
                 except MisfitError as exc:
