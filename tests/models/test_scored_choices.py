@@ -155,7 +155,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("algorithm", RUNS)
-def test_a_run_resumes_exactly_and_its_file_decides_alike(quick, whole_state, tmp_path, algorithm):
+def test_a_run_resumes_exactly(quick, whole_state, algorithm):
     values = {"model.choice_features": {"action": "choices"}, "model.choice_embedding": 8, **RUNS[algorithm]}
     whole = quick(Colours, algorithm, values)
     whole.train()
@@ -163,9 +163,15 @@ def test_a_run_resumes_exactly_and_its_file_decides_alike(quick, whole_state, tm
     part.train()
     quick(Colours, algorithm, values).resume(part.run_dir)
     assert whole_state(part.run_dir) == whole_state(whole.run_dir)
-    if algorithm == "dqn":
-        export_policy(whole.run, tmp_path / "policy.onnx")
-        check_by_hand(whole, tmp_path / "policy.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_a_file_decides_as_the_run_does(quick, tmp_path, algorithm):
+    context = quick(Colours, algorithm, {"model.choice_features": {"action": "choices"}, **RUNS[algorithm]})
+    context.train()
+    export_policy(context.run, tmp_path / "policy.onnx")
+    check_by_hand(context, tmp_path / "policy.onnx")
 
 
 def test_a_policy_that_scores_nothing_is_refused():

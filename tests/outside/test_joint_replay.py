@@ -39,6 +39,7 @@ def test_a_resumed_run_and_one_on_workers_equal_the_uninterrupted_one(built, who
     assert_same(whole_state(whole.run_dir), whole_state(elsewhere.run_dir))
 
 
+@pytest.mark.slow  # the tutorial's has learnt, too
 def test_a_team_learns_what_agents_that_learn_alone_do_not(built, quick):
     more = {"algorithm.replay_buffer_size": 2000, "algorithm.batch_size": 64, "algorithm.n_step": 1}
     more |= {"algorithm.initial_buffer_size": 200, "algorithm.epoch_length": 250, "algorithm.lr": 5e-3}
