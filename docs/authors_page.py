@@ -28,21 +28,26 @@ def authors() -> dict[str, str]:
     from maze_core.collect.agents.planner import Decision, Planner
     from maze_core.collect.collector import Collector
     from maze_core.collect.replay.collector import ReplayCollector
+    from maze_core.collect.replay.memory import ReplayMemory, TargetMemory
     from maze_core.collect.rollouts.collector import RolloutCollector
     from maze_core.collect.rollouts.sampler import Sampler
+    from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
     from maze_core.collect.stepper import Sink, Stepper
     from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
-    from maze_core.data.batch import OwnStep
+    from maze_core.data.batch import Loss, OwnStep
     from maze_core.data.replay.buffer import ReplayBuffer
     from maze_core.data.replay.by_sequence import BySequence
     from maze_core.data.replay.joint import Joint
     from maze_core.data.replay.selectors import ByPriority, Drawn, DrawnSequences, Selector, Uniform
+    from maze_core.data.reward_scale import RewardScale
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.several.agents import MultiAgentEnv, Round
     from maze_core.envs.several.turns import Turn, TurnEnv
     from maze_core.envs.simulator import Outcome, Simulator, Simulators
+    from maze_core.envs.tasks import Tasks
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
@@ -57,7 +62,9 @@ def authors() -> dict[str, str]:
         BernoulliHead,
         BetaHead,
         CategoricalHead,
+        GaussianConfig,
         GaussianHead,
+        LogitsConfig,
         MultiCategoricalHead,
     )
     from maze_core.models.inputs import FlatInput
@@ -71,16 +78,18 @@ def authors() -> dict[str, str]:
 
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
-        *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, OwnStep, Sequences, PolicyParameters),
+        *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, Loss, OwnStep, Sequences, PolicyParameters),
         *(Memory,),
         *(SideLearner, Policy, TreeDistribution, Distribution, Family, FamilyHead, HeadOptions),
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
+        *(LogitsConfig, GaussianConfig),
         *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
+        *(ReplayMemory, TargetMemory, RewardScale, Tasks, TaskJob, TaskRollouts),
         *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn, DrawnSequences),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
-        *(EnvBuilder, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
+        *(EnvBuilder, SerialVectorEnv, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
         *(Planner, Decision, Simulator, Outcome, Simulators),
     ):
         sections[f"Class `{record.__name__}`"] = of_class(record)
@@ -98,7 +107,7 @@ def _functions() -> str:
     from maze_core.learn.off_policy.quantile_loss import quantile_huber
     from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
     from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
-    from maze_core.learn.parameters import policy_parameters
+    from maze_core.learn.parameters import policy_parameters, with_parameters
     from maze_core.learn.schedules import scheduled
     from maze_core.models.critics import build_critics
     from maze_core.models.distributions.chosen import make_head
@@ -110,7 +119,7 @@ def _functions() -> str:
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(check_reparametrised, check_log_probs, check_divergence),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
-        *(policy_parameters, make_head, distribution_of, value_of, twice_differentiable),
+        *(policy_parameters, with_parameters, make_head, distribution_of, value_of, twice_differentiable),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]

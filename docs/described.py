@@ -10,6 +10,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
+from pydantic import BaseModel
 from typing_extensions import is_protocol
 
 
@@ -52,8 +53,11 @@ def _tree(record: Any) -> ast.ClassDef:
 
 def _constructor(record: Any) -> str:
     """How a class is called, as `Name(parameter: type, …)`; empty where nothing says so."""
+    if issubclass(record, BaseModel):
+        own = [node for node in _tree(record).body if isinstance(node, ast.AnnAssign)]
+        return f"{record.__name__}(*, {', '.join(ast.unparse(node) for node in own)})"
     if is_dataclass(record):
-        shown = [_field(each) for each in fields(record) if each.init]
+        shown = [_field(each) for each in fields(record) if each.init and not each.name.startswith("_")]
         return f"{record.__name__}({', '.join(shown)})"
     for base in record.__mro__:
         if "__init__" in vars(base) and base.__module__.startswith("maze_"):

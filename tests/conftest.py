@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from maze_devkit.envs import SeededWalk
+from maze_devkit.promise import broken_promises
 
 from maze_core.base.interruption import signal_handlers_kept
 from maze_core.plugins import discovery
 from maze_core.run.context import RunContext
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.killed import maze_until_killed
+from tests.outsiders import write_package
 from tests.states import plain, walk
 
 QUICK = {
@@ -33,6 +38,8 @@ QUICK = {
 }
 
 
+DECLARATIONS = discovery.declarations
+"""What is installed, looked up anew."""
 MEMORY_DISK = Path("/dev/shm")
 ROOM = 6 * 2**30
 """Bytes that must be free there: two runs of all tests leave about a third of it."""
@@ -82,6 +89,30 @@ def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any, compatible: A
     """Spare a test the look-up of plugins at every step: a run loads thirty."""
     monkeypatch.setattr(discovery, "declarations", lambda: installed)
     monkeypatch.setattr(discovery, "incompatibility", compatible)
+
+
+@pytest.fixture
+def outsider(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, known_plugins: None) -> Any:
+    """`outsider(module, source, plugins)`: a package of an outsider, installed in a folder of its own; its module.
+
+    It imports promised names alone. `plugins`: its classes by kind and name.
+    """
+    modules = []
+
+    def install(module: str, source: str, plugins: Any) -> ModuleType:
+        site = tmp_path_factory.mktemp("site")
+        write_package(site, module, source, plugins)
+        monkeypatch.syspath_prepend(site)
+        monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+        found = DECLARATIONS()
+        monkeypatch.setattr(discovery, "declarations", lambda: found)
+        modules.append(module)
+        assert not broken_promises(module)
+        return importlib.import_module(module)
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
 
 
 @pytest.fixture

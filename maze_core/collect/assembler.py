@@ -69,6 +69,7 @@ class Assembler:
             ends[rows] & result.terminated[rows],
             ends[rows] & result.truncated[rows],
             after,
+            take_rows(result.info, rows),
         )
 
     def _begin(self, rows: np.ndarray, obs: Tree, actions: Tree) -> None:

@@ -132,12 +132,14 @@ class Rollout:
     def steps(self) -> Iterator[tuple[Tree, StepResult, Tree]]:
         """Yield actions, result and next observations of each step, as `VectorEnv.step` takes and returns them.
 
-        For rollouts of environments with one agent each, with `env_actions` and `terminations`.
+        For rollouts of environments with one agent each, with `env_actions` and `terminations`, whose `extra` has the
+        numbers of the `info` alone.
         """
         ended, episodes, last = self.ended, deque(self.episodes), _by_step([*self.truncations, *self.terminations])
         for t, rewards in enumerate(self.rewards):
             rows = np.flatnonzero(ended[t])
             result = StepResult(rewards, self.terminated[t], self.truncated[t], self.valid[t], rows)
+            result.info = take_rows(self.extra, t)
             if len(rows):
                 result.final_obs = last[t][1]
                 result.episodes = [episodes.popleft() for _ in rows]

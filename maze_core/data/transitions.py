@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Transitions:
     """[K] bool"""
     following: Tree
     """Leaves [K, …]: what the agent acts on next, or the last observation of its episode."""
+
+    info: Tree = field(default_factory=dict)
+    """Leaves [K] float32: the numbers of `info` that the algorithm learns from, as told with `following`."""
 
     @property
     def ended(self) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,21 @@ class EnvBuilder:
         env = self.single(index) if self._other_spaces is None else self._lone(index)
         limit = self.max_episode_steps
         return env if limit is None or is_limited(env, limit) else EpisodeLimit(env, limit)
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> EnvBuilder:
+        """Return a builder of environments with further arguments, beside those of `env.kwargs` or in their place.
+
+        Raises:
+            ConfigError: their source takes none.
+        """
+        if not arguments:
+            return self
+        if "kwargs" not in type(self.env).model_fields:
+            raise ConfigError(
+                f"the environment source {self.env.name!r} takes no arguments for its environments", "env.kwargs"
+            )
+        own = {**getattr(self.env, "kwargs"), **arguments}  # noqa: B009
+        return replace(self, env=self.env.model_copy(update={"kwargs": own}))
 
     @cached_property
     def several_agents(self) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.envs.checks import MisfitError, VectorRewardError
 from maze_core.plugins.discovery import describe
@@ -17,6 +20,17 @@ def place(environment: int, episode: int, step: int) -> str:
     if step == 0:
         return f"environment {environment} at the reset of episode {episode}"
     return f"environment {environment} (episode {episode}, step {step})"
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Let an error of an environment that is called within name the `place`, or what is called."""
+    try:
+        yield
+    except MazeError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise failure(where, error) from error
 
 
 def failure(where: str, exc: BaseException) -> MazeError:

@@ -14,7 +14,7 @@ from maze_core.base.tree import Tree, copy_tree, take_rows
 from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
-from maze_core.envs.faults import failure, place
+from maze_core.envs.faults import failure, naming, place
 from maze_core.envs.info_columns import InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
@@ -168,12 +168,8 @@ class NativeVectorEnv:
 
     def _begun(self, **arguments: Any) -> Any:
         """Reset environments, and return all observations."""
-        try:
+        with naming("the vectorised environment at a reset"):
             result: Any = self._env.reset(**arguments)
-        except MazeError:
-            raise
-        except Exception as exc:
-            raise failure("the vectorised environment at a reset", exc) from exc
         check_reset(result)
         return result[0]
 

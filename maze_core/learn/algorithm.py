@@ -118,9 +118,10 @@ class Algorithm(ABC, Generic[P]):
     `ReplayCollector` do what is needed. Other runs are refused before the first step."""
     info_columns: ClassVar[tuple[str, ...]] = ()
     """Numbers of each step's `info` that the algorithm learns from, such as `("cost",)`: leaves [T, N] float32 of the
-    `extra` of rollouts. Every step has to report them, else the run ends at once. Their sums over episodes are the
-    metrics `train/NAME_return_mean`, `eval/NAME_return_mean` and `final/NAME_return_mean`. For rollouts in environments
-    with one agent: the core refuses others, and replay, before the first step."""
+    `extra` of rollouts, and [B] of batches from replay, summed over n steps as their `reward` is. Every step has to
+    report them, else the run ends at once; where several agents act, in the `infos` of each agent beside what it
+    observes next. Their sums over episodes are the metrics `train/NAME_return_mean`, `eval/NAME_return_mean` and
+    `final/NAME_return_mean`."""
     needs_actors: ClassVar[bool] = False
     """True: it learns only where several actors take turns. The core refuses other runs before the first step."""
     needs_agents: ClassVar[bool] = False
@@ -153,14 +154,6 @@ class Algorithm(ABC, Generic[P]):
                 f"{self.config.name} learns only where several agents act, and one acts in this environment",
                 "algorithm",
                 "Next: another environment, or maze train ppo.",
-            )
-        if agents and self.info_columns:
-            numbers = " and ".join(f"info[{name!r}]" for name in self.info_columns)
-            raise ConfigError(
-                f"{self.config.name} learns from {numbers} of each step, and where several agents act, as the "
-                f"{len(agents)} here, steps do not report it",
-                "algorithm",
-                "Next: an environment with one agent, or maze train ppo.",
             )
         if agents and not (self.supports_agents or self.needs_agents):
             raise ConfigError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,7 +18,11 @@ from maze_core.envs.several.actors import TURN, actors_of
 from maze_core.learn.on_policy.recurrent import separate_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from maze_core.models.policy import Policy
+
+Result = TypeVar("Result")
 
 _ROWS = 8
 
@@ -105,3 +109,31 @@ def _made_up(space: Any, device: torch.device) -> TensorTree:
             observation[TURN]["actor"] = np.int64(row % len(actors.names))
         rows.append(codec.tree(observation))
     return to_tensors(concat_trees(rows), device)
+
+
+class _Called(nn.Module):
+    """A module and a function of it, as a module."""
+
+    def __init__(self, module: nn.Module, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.module, self._call = module, call
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return what the function returns."""
+        return self._call(*inputs)
+
+
+def with_parameters(
+    module: nn.Module, parameters: Mapping[str, Tensor], call: Callable[..., Result], *inputs: Any
+) -> Result:
+    """Return what `call(*inputs)` returns while a module has other parameters, differentiable in them.
+
+    Args:
+        module: such as a policy; it has its own parameters again afterwards.
+        parameters: those of `named_parameters` that are others, by name.
+        call: a method of the module, or a function that uses it.
+        inputs: of `call`.
+    """
+    named = {f"module.{name}": value for name, value in parameters.items()}
+    result: Result = torch.func.functional_call(_Called(module, call), named, inputs)
+    return result

@@ -15,8 +15,10 @@ from maze_core.models.memories.choice import SHARED, MemoryChoice, build_memory
 from maze_core.models.memories.sizes import MemoryLayers, MemorySize, MemoryWindow
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
-from maze_core.models.several.groups import GroupsConfig
+from maze_core.models.scored_choices import ScoredHead, described_choices
+from maze_core.models.several.groups import GroupsConfig, own_actions
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.params import Width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,11 @@ class ModelConfig(PluginConfig):
     """Compute the standard deviation of Gaussians from the observation, instead of learning one per dimension."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """Divisor of the logits of discrete actions: above 1 makes them more random, below 1 less."""
+    choice_features: dict[str, str] = Field(default_factory=dict)
+    """Discrete actions whose choices observations describe, with the leaf [n, F] that has a row of features for each: a
+    choice is scored by its features, not by its number. Where several actors act, the action begins with the kind."""
+    choice_embedding: Width = 64
+    """Units of an embedded choice, where `choice_features` names any."""
     normalize_observations: bool = False
     """Scale float observations by their running mean and standard deviation."""
     orthogonal_init: bool = True
@@ -69,8 +76,8 @@ class ModelConfig(PluginConfig):
     """The setting `window` of the memory: rows that it looks at, the current one included."""
 
     def for_kind(self, kind: str) -> Self:
-        """Return the parameters for one kind of actor, where several actors act: by default the same."""
-        return self
+        """Return the parameters for one kind of actor, where several actors act, by the keys of its own actions."""
+        return self.model_copy(update={"choice_features": own_actions(self.choice_features, kind)})
 
     @model_validator(mode="after")
     def _check_distribution(self) -> Self:
@@ -117,7 +124,10 @@ def assemble_policy(
             "model.critic",
             "Next: --set model.critic=separate",
         )
-    normalizer = ObservationNormalizer(leaves) if config.normalize_observations else None
+    # Statistics belong to positions, and choices have none.
+    choices = {its.leaf for its in described_choices(observation_space, action_space, config.choice_features).values()}
+    steady = {key: space for key, space in leaves.items() if key not in choices}
+    normalizer = ObservationNormalizer(steady) if config.normalize_observations else None
     encoder = make_encoder()
     critic_encoder = (make_critic_encoder or make_encoder)() if config.critic == "separate" else None
     policy = Policy(
@@ -142,5 +152,8 @@ def _initialize(policy: Policy, encoders: bool) -> None:
             if encoder is not None:
                 initialize_orthogonal(encoder)
     initialize_orthogonal(policy.heads, 0.01)
+    for head in policy.heads.values():
+        if isinstance(head, ScoredHead):
+            head.initialize()
     if policy.has_critic:
         initialize_orthogonal(policy.value_head, 1.0)

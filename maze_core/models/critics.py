@@ -185,8 +185,15 @@ def build_critics(
     critics alone see, which these do not take, are flattened beside their features.
 
     Raises:
-        ConfigError: an observation is an image and the policy has no encoder to copy.
+        ConfigError: an observation is an image and the policy has no encoder to copy, or choices are scored by their
+            features.
     """
+    if getattr(policy, "described", None) and outputs > 1:
+        raise ConfigError(
+            "the critics of this algorithm value choices by their numbers, not by their features",
+            "model.choice_features",
+            "Next: leave it out, or use ppo or dqn.",
+        )
     leaves = critic_spaces(policy.observation_space, policy.action_space)
     encoder: Any = getattr(policy, "encoder", None)
     if encoder is None:

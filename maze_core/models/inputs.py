@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.base.tree import TensorTree
+    from maze_core.models.scored_choices import Summaries
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
@@ -38,14 +39,22 @@ def critic_spaces(observation_space: Space[Any], action_space: Space[Any]) -> di
 
 
 def flat_spaces(
-    observation_space: Space[Any], action_space: Space[Any], model: str
+    observation_space: Space[Any], action_space: Space[Any], model: str, summaries: Summaries | None = None
 ) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
     """Return the results of `input_spaces` and `critic_spaces` for a model without convolutions.
 
+    Args:
+        observation_space: of a single environment.
+        action_space: of a single environment.
+        model: the model's name.
+        summaries: what stands in the place of described choices; None: nothing does.
+
     Raises:
-        ConfigError: an observation is an image; `model` names the model.
+        ConfigError: an observation is an image.
     """
     seen_by_critic = critic_spaces(observation_space, action_space)
+    if summaries is not None:
+        seen_by_critic = summaries.among(seen_by_critic)
     for key, space in seen_by_critic.items():
         if is_image(space):
             raise ConfigError(
@@ -53,7 +62,7 @@ def flat_spaces(
                 where="model.name",
                 hint=f"Next: --model {'cnn' if len(seen_by_critic) == 1 else 'template'}, or --wrappers flatten",
             )
-    return input_spaces(observation_space, action_space), seen_by_critic
+    return {key: space for key, space in seen_by_critic.items() if not is_for_critics(key)}, seen_by_critic
 
 
 class Flatten(nn.Module):

@@ -8,12 +8,14 @@ from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.inputs import flat_spaces
+from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Hidden
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from gymnasium import Space
+    from torch import nn
 
     from maze_core.models.policy import Policy
 
@@ -37,10 +39,11 @@ class MlpModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: MlpConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
-        leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name)
+        summaries = Summaries(observation_space, action_space, config)
+        leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name, summaries)
 
-        def encoder(seen: dict[str, Space[Any]] = leaves) -> MlpEncoder:
-            return MlpEncoder(seen, config.hidden, config.activation, layer_norm=config.layer_norm)
+        def encoder(seen: dict[str, Space[Any]] = leaves) -> nn.Module:
+            return summaries.before(MlpEncoder(seen, config.hidden, config.activation, layer_norm=config.layer_norm))
 
         return assemble_policy(
             observation_space, action_space, config, encoder, make_critic_encoder=lambda: encoder(seen_by_critic)

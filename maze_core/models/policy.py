@@ -12,9 +12,10 @@ from maze_core.base.tree import subtree
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
-from maze_core.models.distributions.chosen import HeadOptions, make_head
+from maze_core.models.distributions.chosen import HeadOptions, make_head, make_scored_head
 from maze_core.models.masks import joined_mask
 from maze_core.models.parameters import state_arrays
+from maze_core.models.scored_choices import described_choices
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
@@ -80,7 +81,16 @@ class Policy(nn.Module):
         self.remembers = self.memory is not None
         """True where the rows before a row decide too."""
         features = feature_count(encoder if self.memory is None else self.memory)
-        heads = {key: make_head(key, space, features, options) for key, space in actions.items()}
+        self.described = described_choices(observation_space, action_space, options.choice_features)
+        """The actions whose choices are scored by the features that observations describe them with."""
+        heads: dict[str, nn.Module] = {}
+        for key, space in actions.items():
+            own = self.described.get(key)
+            heads[key] = (
+                make_head(key, space, features, options)
+                if own is None
+                else make_scored_head(key, space, own, features, options)
+            )
         # torch forbids submodules named like a method ("type", "half"); actions may have such names.
         self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
         masks = mask_leaves(observation_space, action_space)
@@ -260,9 +270,14 @@ class Policy(nn.Module):
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         heads = cast("Any", self._modules["heads"])._modules  # as attributes they cost a microsecond
+        described = self.described
         return TreeDistribution(
             {
-                key: heads[name].forward(features, None if mask is None else joined_mask(obs, mask))
+                key: heads[name].forward(
+                    features,
+                    None if mask is None else joined_mask(obs, mask),
+                    *((obs[described[key].leaf],) if key in described else ()),
+                )
                 for key, mask, name in self._leaves
             }
         )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Dense
 from maze_core.models.inputs import FlatInput, flat_spaces
+from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Width
 from maze_core.plugins.hookspecs import hookimpl
@@ -88,12 +89,13 @@ class SimbaModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: SimbaConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
-        leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name)
+        summaries = Summaries(observation_space, action_space, config)
+        leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name, summaries)
         return assemble_policy(
             observation_space,
             action_space,
             config,
-            lambda: SimbaEncoder(leaves, config.width, config.blocks),
-            make_critic_encoder=lambda: SimbaEncoder(seen_by_critic, config.width, config.blocks),
+            lambda: summaries.before(SimbaEncoder(leaves, config.width, config.blocks)),
+            make_critic_encoder=lambda: summaries.before(SimbaEncoder(seen_by_critic, config.width, config.blocks)),
             initialize_encoders=False,
         )

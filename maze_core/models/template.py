@@ -12,6 +12,7 @@ from maze_core.models.composer import Composer
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
 from maze_core.models.inputs import critic_spaces, input_spaces, is_image
 from maze_core.models.precision import ImagePrecision
+from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Hidden, Width
 from maze_core.plugins.hookspecs import hookimpl
@@ -58,14 +59,15 @@ class TemplateModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: TemplateConfig) -> Policy:
         """Build the policy."""
-        leaves = input_spaces(observation_space, action_space)
-        seen_by_critic = critic_spaces(observation_space, action_space)
+        summaries = Summaries(observation_space, action_space, config)
+        leaves = summaries.among(input_spaces(observation_space, action_space))
+        seen_by_critic = summaries.among(critic_spaces(observation_space, action_space))
         return assemble_policy(
             observation_space,
             action_space,
             config,
-            lambda: self._encoder(leaves, config),
-            make_critic_encoder=lambda: self._encoder(seen_by_critic, config),
+            lambda: summaries.before(self._encoder(leaves, config)),
+            make_critic_encoder=lambda: summaries.before(self._encoder(seen_by_critic, config)),
         )
 
     def _encoder(self, leaves: Mapping[str, Space[Any]], config: TemplateConfig) -> ConcatEncoder:

@@ -42,6 +42,11 @@ OTHERS = {
     "another activation": (VECTOR, spaces.Discrete(3), {"activation": "elu"}),
     "normalised layers": (VECTOR, spaces.Discrete(3), {"layer_norm": True}),
     "large layers": (VECTOR, spaces.Discrete(3), {"hidden": [256, 256]}),
+    "described choices": (
+        spaces.Dict({"choices": spaces.Box(-1, 1, (3, 2)), "state": VECTOR}),
+        spaces.Discrete(3),
+        {"choice_features": {"action": "choices"}},
+    ),
 }
 
 

@@ -25,7 +25,6 @@ from maze_core.plugins.config.assembly import env_config, policy_config
 from maze_core.run.context import RunContext
 from tests.masked import Guarded
 from tests.maze_export.conftest import ACTIONS, FREE, OBSERVATIONS, Anything, stir
-from tests.planners import Ahead, Doors
 
 CHOICES = spaces.Dict({key: ACTIONS[key] for key in ("tool", "pair", "switches")})
 BOX = spaces.Box(np.array([-1, 0], np.float32), np.array([2, 1], np.float32))
@@ -248,9 +247,3 @@ def test_noise_that_nobody_knows_is_refused(prepared, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r"--stochastic: the head of action 'action' does not say what noise"):
         export_policy(context.run, tmp_path / "a.pt2", stochastic=True)
     check_by_hand(context, export_policy(context.run, tmp_path / "a.pt2").file)
-
-
-def test_a_file_says_that_it_is_the_network_without_its_planner(quick, tmp_path):
-    written = export_policy(quick(Doors, callbacks={"ahead": Ahead}).run, tmp_path / "policy.onnx")
-    assert written.without == ("ahead",)
-    assert load(written.file)[1]["run"]["without_look_ahead_of"] == ["ahead"]

@@ -8,13 +8,13 @@ from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig
 from maze_meta.maml import adapted_parameters, log_probs
 from maze_meta.navigation import PointNavigation
-from maze_meta.tasks import ArgumentTasks
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import Batch
 from maze_core.data.rollout import Rollout
+from maze_core.envs.tasks import Tasks
 from maze_core.run.context import RunContext
-from tests.maze_meta.sides import Elsewhere, OwnSides
+from tests.maze_meta.sides import Elsewhere, OwnSides, Sides
 
 ID, SPACES = "tests.maze_meta.sides:Sides", "tests.maze_meta.sides:Wide"
 BOTH = {"algorithm.tasks": {"side": [-1.0, 1.0]}}
@@ -171,7 +171,7 @@ def test_advantages_are_those_of_a_fitted_baseline():
 
 def test_tasks_are_drawn_from_lists_and_ranges():
     given = {"wind": {"low": -1, "high": 2}, "goal": {"low": [0, 5], "high": [1, 5]}, "map": ["a", "b"]}
-    tasks, rng = ArgumentTasks(MAMLConfig(name="maml", tasks=given).tasks), np.random.default_rng(0)
+    tasks, rng = Tasks(MAMLConfig(name="maml", tasks=given).tasks, Sides()), np.random.default_rng(0)
     drawn = [tasks.draw(rng) for _ in range(200)]
     assert {each["map"] for each in drawn} == {"a", "b"}
     assert -1 <= min(each["wind"] for each in drawn) < -0.9
@@ -207,10 +207,10 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_o
         (
             "CartPole-v1",
             {},
-            r"^algorithm\.tasks: maml needs tasks, and the environment has no sample_task and set_task",
+            r"^algorithm\.tasks: tasks are needed, and the environment has no sample_task and set_task",
         ),
         (ID, {"algorithm.tasks": {"slope": [1]}}, r"^env\.kwargs: .*unexpected keyword argument 'slope'"),
-        (OwnSides, BOTH, r"^algorithm\.tasks: the environment source 'factory' takes no arguments"),
+        (OwnSides, BOTH, r"^env\.kwargs: the environment source 'factory' takes no arguments"),
         (ID, {"algorithm.tasks": {"side": []}}, r"^algorithm\.tasks\.side"),
         (ID, {"algorithm.tasks": {"side": {"low": 2, "high": 1}}}, r"low must not be above high"),
         (ID, {"algorithm.tasks": {"side": {"low": 2, "high": [3]}}}, r"two numbers, or two lists of the same length"),

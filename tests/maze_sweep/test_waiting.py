@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from maze_sweep import guard
 from maze_sweep.guard import GuardedSearcher
 from maze_sweep.plan import make_plan
-from maze_sweep.searchers.base import Search, Searcher, Wait
+from maze_sweep.searchers.base import Wait
 from maze_sweep.sweep import Sweep
 
 from maze_core.base.errors import ConfigError
@@ -34,38 +33,27 @@ RAW = {
 }
 
 
-class OneByOne(Searcher):
-    """Like NGOpt of nevergrad: a point is asked for only when all before it have a value."""
-
-    def setup(self, search: Search) -> int:
-        self.best, self.told, self.asked = 1.0, {}, []
-        return search.trials or 3
-
-    def ask(self, number: int):
-        self.asked.append(number)
-        if len(self.told) < number:
-            return Wait()
-        return {"algorithm.lr": min(4.0, 0.5 + max(self.told.values(), default=0.0) / 10)}
-
-    def tell(self, number: int, point, value) -> None:
-        self.told[number] = value or 0.0
+SEARCHERS = {
+    "one_by_one": "OneByOne", "forever": "Forever", "seeding": "Seeding", "blocks": "Blocks", "stuck": "Stuck",
+}  # fmt: skip
 
 
-def sweep(folder, searcher, **changes):
-    load = discovery.overlay({("searcher", "random"): type("Mine", (searcher,), {})})
-    made = Sweep(make_plan({**RAW, **changes}, load), folder, load)
+@pytest.fixture(autouse=True)
+def package(outsider):
+    """The package with the searchers is installed."""
+    source = Path(__file__).with_name("outsider.py").read_text(encoding="utf-8")
+    return outsider("maze_waiting", source, {"searcher": SEARCHERS})
+
+
+def sweep(folder, searcher, load=discovery.load):
+    made = Sweep(make_plan({**RAW, "searcher": searcher}, load), folder, load)
     made.check()
     made.begin()
     return made
 
 
-@pytest.fixture(autouse=True)
-def quick(known_plugins):
-    """Plugins are looked up once."""
-
-
 def test_a_searcher_may_wait_for_a_value(tmp_path):
-    made, pool = sweep(tmp_path / "s", OneByOne), FakePool(size=3)
+    made, pool = sweep(tmp_path / "s", "one_by_one"), FakePool(size=3)
     made.carry_out(pool, lambda sweep, end: None)
     made.close()
     assert pool.most == 1
@@ -78,11 +66,11 @@ def test_a_searcher_may_wait_for_a_value(tmp_path):
 
 
 def test_it_goes_on_where_it_was_interrupted(tmp_path):
-    made = sweep(tmp_path / "s", OneByOne)
+    made = sweep(tmp_path / "s", "one_by_one")
     made.carry_out(FakePool(size=3), lambda sweep, end: sweep.trials[1:] and sweep.interrupt("Ctrl-C"))
     made.close()
     before = [trial.point for trial in made.trials]
-    again = sweep(tmp_path / "s", OneByOne)
+    again = sweep(tmp_path / "s", "one_by_one")
     again.carry_out(FakePool(size=3), lambda sweep, end: None)
     again.close()
     assert [trial.point for trial in again.trials][: len(before)] == before
@@ -90,12 +78,8 @@ def test_it_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_one_that_waits_for_nothing_is_named(tmp_path):
-    class Forever(OneByOne):
-        def ask(self, number):
-            return Wait() if number == 2 else super().ask(number)
-
-    made = sweep(tmp_path / "s", Forever)
-    with pytest.raises(ConfigError, match="the searcher random waits for a value, and no trial is under way"):
+    made = sweep(tmp_path / "s", "forever")
+    with pytest.raises(ConfigError, match="the searcher forever waits for a value, and no trial is under way"):
         made.carry_out(FakePool(), lambda sweep, end: None)
     made.close()
 
@@ -107,26 +91,20 @@ def test_one_that_waits_for_nothing_is_named(tmp_path):
         (None, False, "returned NoneType for trial 0, not a point"),
     ],
 )
-def test_a_wrong_answer_is_named(tmp_path, answer, foresees, said):
-    class Wrong(OneByOne):
+def test_a_wrong_answer_is_named(package, tmp_path, answer, foresees, said):
+    class Wrong(package.OneByOne):
         def ask(self, number):
             return answer
 
     Wrong.foresees = foresees
+    load = discovery.overlay({("searcher", "one_by_one"): Wrong})
     with pytest.raises(ConfigError, match=said):
-        sweep(tmp_path / "s", Wrong).carry_out(FakePool(), lambda sweep, end: None)
+        sweep(tmp_path / "s", "one_by_one", load).carry_out(FakePool(), lambda sweep, end: None)
 
 
-class Seeding(OneByOne):
-    def ask(self, number):
-        random.seed(number)
-        np.random.seed(number)
-        return {"algorithm.lr": random.random()}
-
-
-def test_one_that_seeds_the_global_random_state_is_named_and_does_no_harm(tmp_path):
+def test_one_that_seeds_the_global_random_state_is_named_and_does_no_harm(package):
     told = []
-    searcher = GuardedSearcher(Seeding({}), "seeding", told.append)
+    searcher = GuardedSearcher(package.Seeding({}), "seeding", told.append)
     random.seed(7)
     np.random.seed(7)
     expected = random.random(), np.random.random()
@@ -139,14 +117,8 @@ def test_one_that_seeds_the_global_random_state_is_named_and_does_no_harm(tmp_pa
 
 
 def test_one_that_blocks_is_named_and_is_given_up_at_a_signal(tmp_path, monkeypatch, capsys):
-    class Blocks(OneByOne):
-        def ask(self, number):
-            if number == 1:
-                time.sleep(60)
-            return super().ask(number)
-
     monkeypatch.setattr(guard, "PATIENCE", 0.2)
-    made = sweep(tmp_path / "s", Blocks)
+    made = sweep(tmp_path / "s", "blocks")
     signal.signal(signal.SIGTERM, lambda number, frame: made.interrupt("SIGTERM"))
     threading.Timer(0.6, os.kill, [os.getpid(), signal.SIGTERM]).start()
     started = time.monotonic()
@@ -154,41 +126,14 @@ def test_one_that_blocks_is_named_and_is_given_up_at_a_signal(tmp_path, monkeypa
     made.close()
     assert time.monotonic() - started < 5
     assert made.interrupted_by == (
-        "SIGTERM, while the searcher random did not answer: it was choosing the point of trial 1"
+        "SIGTERM, while the searcher blocks did not answer: it was choosing the point of trial 1"
     )
-    assert "the searcher random has been asked for the point of trial 1 0 seconds ago" in capsys.readouterr().err
+    assert "the searcher blocks has been asked for the point of trial 1 0 seconds ago" in capsys.readouterr().err
     assert len(made.trials) == 1
-
-
-STUCK = '''
-    """A searcher that blocks."""
-
-    import time
-
-    from maze_sweep.searchers.base import Searcher
-
-
-    class Tested(Searcher):
-        """Never answers."""
-
-        def setup(self, search):
-            print("setting up", flush=True)
-            time.sleep(100)
-            return 1
-
-        def ask(self, number):
-            return {}
-'''
 
 
 @pytest.mark.slow
 def test_a_blocked_sweep_ends_at_sigterm(tmp_path):
-    site = tmp_path / "site"
-    info = site / "stuck-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "stuck.py").write_text(textwrap.dedent(STUCK))
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[maze.searchers]\nstuck = stuck:Tested\n")
     command = [str(Path(sys.executable).with_name("maze")), "sweep", "ppo", "--env", "CartPole-v1"]
     command += [
         "--over",
@@ -200,9 +145,7 @@ def test_a_blocked_sweep_ends_at_sigterm(tmp_path):
         "--dir",
         str(tmp_path / "s"),
     ]
-    process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(site)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "setting up\n"
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=20)

@@ -10,7 +10,7 @@ import numpy as np
 from maze_core.base.errors import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 Arrays = dict[str, np.ndarray]
 """Parameters by name, shared with workers; read-only in a worker."""
@@ -107,6 +107,11 @@ class OrderedResults:
         self._pool = pool
         self._early: dict[int, JobResult] = {}
         """Results that arrived before they were wanted."""
+
+    def each(self, jobs: Iterable[Any]) -> Iterator[Any]:
+        """Submit jobs, and yield what each returned, in their order. Raise RunError where one is lost."""
+        numbers = [self._pool.submit(job) for job in jobs]
+        return (self.of(number).value for number in numbers)
 
     def of(self, job: int) -> JobResult:
         """Wait for the result of a job, by the number that `submit` returned. Raise RunError where it is lost."""

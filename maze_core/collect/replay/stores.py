@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.errors import MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.base.tree import copy_tree, take_rows
 from maze_core.collect.pairs import AGENTS, HINDSIGHT, MEMORY, refused
@@ -45,16 +45,8 @@ def replay_of(
     """Return the empty replay of a run; arguments as for `ReplayCollector`.
 
     Raises:
-        ConfigError: it does not fit into memory, the environments have no goals to exchange, or the algorithm learns
-            from numbers of the `info`, which replay does not keep.
+        ConfigError: it does not fit into memory, or the environments have no goals to exchange.
     """
-    if told := run.algorithm.info_columns:
-        numbers = " and ".join(f"info[{name!r}]" for name in told)
-        raise ConfigError(
-            f"{run.config.algorithm.name} learns from {numbers} of each step, which replay does not keep",
-            "algorithm",
-            "Next, for its author: collect with RolloutCollector, or have the number in the observations.",
-        )
     where = setting(run.config.algorithm, "replay_buffer_size")
     if memory is not None:
         selector = memory.selector(env.num_envs, priority_exponent)
@@ -65,7 +57,16 @@ def replay_of(
     stacks = _frame_stacks(run) if not her_goals and not agent_rows else {}
     spaces = env.observation_space, env.action_space
     return ReplayBuffer(
-        *spaces, capacity, where, priority_exponent, transforms, stacks, agent_rows, selector, agents=max(agents, 1)
+        *spaces,
+        capacity,
+        where,
+        priority_exponent,
+        transforms,
+        stacks,
+        agent_rows,
+        selector,
+        agents=max(agents, 1),
+        info_columns=run.algorithm.info_columns,
     )
 
 

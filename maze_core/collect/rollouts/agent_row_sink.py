@@ -99,6 +99,8 @@ class AgentRowSink:
         put_rows(rollout.actions, (at, rows), done.actions)
         rollout.rewards[at, rows], rollout.valid[at, rows] = done.rewards, True
         rollout.terminated[at, rows], rollout.truncated[at, rows] = done.terminated, done.truncated
+        for name, values in done.info.items():
+            rollout.extra.setdefault(name, np.zeros_like(rollout.rewards))[at, rows] = values
         for t in np.unique(at[done.truncated]):
             cut = np.flatnonzero(done.truncated & (at == t))
             rollout.truncations.append((int(t), rows[cut], take_rows(done.following, cut)))

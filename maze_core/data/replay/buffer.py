@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,7 @@ class ReplayBuffer:
             environments with one agent each come by `begin` and `step`.
         selector: draws the rows of batches, instead of `priority_exponent`.
         agents: the number of agents in each environment.
+        info_columns: numbers of the `info` of each step, which rows hold too.
 
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
@@ -74,13 +76,14 @@ class ReplayBuffer:
         agent_rows: int = 0,
         selector: Selector | None = None,
         agents: int = 1,
+        info_columns: Sequence[str] = (),
     ) -> None:
         if capacity < 8 * agent_rows:
             raise ConfigError(
                 f"must be at least {8 * agent_rows} where {agent_rows} agents act, in all environments", where
             )
         self._spaces, self._where = (observation_space, action_space), where
-        self.capacity = capacity
+        self.capacity, self._info_columns = capacity, tuple(info_columns)
         self._transforms = transforms
         self.selector = selector or (Uniform() if priority_exponent is None else ByPriority(priority_exponent))
         self.selector.agents = agents
@@ -99,7 +102,7 @@ class ReplayBuffer:
 
     def lay_out(self, stacks: Stacks) -> None:
         """Allocate the rows of an empty buffer; arguments and errors as for the class."""
-        self.specs = row_specs(*self._spaces, stacks)
+        self.specs = row_specs(*self._spaces, stacks, self._info_columns)
         leaves = space_specs(self._spaces[0], "observation")
         self.frames: dict[str, FrameStore] = {}
         """The frames of the leaves that are stacks."""
@@ -107,6 +110,7 @@ class ReplayBuffer:
         check_memory(self.nbytes + first, self.capacity, self._where)
         self._columns = allocate(self.specs, (self.capacity,))
         self._obs, self._actions = subtree(self._columns, "obs/"), subtree(self._columns, "action/")
+        self._info = subtree(self._columns, "info/")
         self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
         self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
         elapsed = self._obs.get(ELAPSED)
@@ -155,7 +159,7 @@ class ReplayBuffer:
         """
         first, count, ended = self.rows - self.open, self.open, len(result.final_indices)
         numbers, rows = first + self._everyone, self._slots(first, count)
-        self._write_steps(rows, actions, result.reward, result.terminated, result.truncated)
+        self._write_steps(rows, actions, result.reward, result.terminated, result.truncated, result.info)
         if ended and result.final_obs is not None:
             ahead = np.full(count, count + ended)
             ahead[result.final_indices] = count + np.arange(ended) - result.final_indices
@@ -185,7 +189,7 @@ class ReplayBuffer:
         self._observe(done.rows[first], take_rows(done.obs, first))
         before = self._latest[done.rows].copy()
         slots = before % self.capacity
-        self._write_steps(slots, done.actions, done.rewards, done.terminated, done.truncated)
+        self._write_steps(slots, done.actions, done.rewards, done.terminated, done.truncated, done.info)
         self._observe(done.rows, done.following)
         self._ahead[slots] = self._latest[done.rows] - before
         self.steps += len(slots)
@@ -210,11 +214,21 @@ class ReplayBuffer:
         self.open = self.rows - int(waiting.min()) if len(waiting) else 0
 
     def add_episode(self, episode: Trajectory) -> None:
-        """Store a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`."""
+        """Store a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`.
+
+        Raises:
+            ConfigError: rows hold numbers of the `info`, which recordings have not.
+        """
+        if self._info_columns:
+            raise ConfigError(
+                f"the algorithm learns from info[{self._info_columns[0]!r}] of each step, which recordings do not have",
+                "algorithm",
+                "Next: begin without recorded episodes.",
+            )
         count = len(episode.rewards)
         rows = self._slots(self.rows, count)
         self._append(episode.obs, count + 1, self.rows - 1 + np.arange(count + 1))
-        self._write_steps(rows, episode.actions, episode.rewards, terminated=False, truncated=False)
+        self._write_steps(rows, episode.actions, episode.rewards, False, False, {})
         last = (self.rows - 2) % self.capacity
         self._terminated[last], self._truncated[last] = episode.terminated, episode.truncated
         self._ahead[rows] = 1
@@ -223,10 +237,18 @@ class ReplayBuffer:
         self.selector.recorded(self.rows - 1 - count + np.arange(count))
 
     def _write_steps(
-        self, rows: Rows, actions: Tree, reward: np.ndarray, terminated: np.ndarray | bool, truncated: np.ndarray | bool
+        self,
+        rows: Rows,
+        actions: Tree,
+        reward: np.ndarray,
+        terminated: np.ndarray | bool,
+        truncated: np.ndarray | bool,
+        info: Tree,
     ) -> None:
         for key, column in self._actions.items():
             column[rows] = actions[key]
+        for name, column in self._info.items():
+            column[rows] = info[name]
         self._reward[rows], self._terminated[rows], self._truncated[rows] = reward, terminated, truncated
 
     def _append(self, obs: Tree, count: int, before: np.ndarray | None = None) -> None:
@@ -275,7 +297,8 @@ class ReplayBuffer:
         Returns:
             A batch with actions in environment units, `next_obs`, and in `extra`, each [B]: `reward`, the discounted
             sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation. With
-            priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`. Where
+            priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`; and the
+            numbers of the `info` by name, summed and discounted as the rewards are. Where
             sequences are drawn, its `sequences` are `ReplayedSequences`: what is remembered has read the burn-in.
         """
         if self._transforms and n_step > 1:
@@ -296,7 +319,8 @@ class ReplayBuffer:
             discount = columns.factor(following, gamma) * ~terminated
         if drawn.filler is not None:
             reward, discount = reward * ~drawn.filler, discount * ~drawn.filler
-        extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False), **drawn.extra}
+        told = self._told(slots, gamma, n_step, drawn.filler)
+        extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False), **told, **drawn.extra}
         return Batch(
             to_tensors(obs, device),
             to_tensors(gather_rows(self._actions, slots), device),
@@ -312,6 +336,7 @@ class ReplayBuffer:
         time = np.arange(len(drawn.slots)) - np.repeat(starts, lengths)
         left = np.repeat(lengths, lengths) - time
         reward, discount, _, summed = look_ahead(self.steps_of, drawn.slots, gamma, n_step, left)
+        told = self._told(drawn.slots, gamma, n_step, left=left)
         place = np.repeat(starts + np.arange(len(lengths)), lengths) + time
         here, there = to_tensors({"here": place, "there": place + summed}, device).values()
         seen = to_tensors(self.observations(sequences.seen), device)
@@ -319,12 +344,27 @@ class ReplayBuffer:
         return Batch(
             select_rows(seen, here),
             to_tensors(gather_rows(self._actions, drawn.slots), device),
-            to_tensors({"reward": reward, "discount": discount, **drawn.extra}, device),
+            to_tensors({"reward": reward, "discount": discount, **told, **drawn.extra}, device),
             select_rows(seen, there),
             sequences=ReplayedSequences(
                 lengths, subtree(memories, f"{POLICY}/"), obs=seen, memories=memories, following=there
             ),
         )
+
+    def _told(
+        self,
+        slots: np.ndarray,
+        gamma: float,
+        n_step: int,
+        filler: np.ndarray | None = None,
+        left: np.ndarray | None = None,
+    ) -> Tree:
+        """Return the numbers of the `info` of some steps by name, [B], as `reward` is: sums over n steps."""
+        told = {}
+        for name, column in self._info.items():
+            values = look_ahead(replace(self.steps_of, reward=column), slots, gamma, n_step, left)[0]
+            told[name] = values if filler is None else values * ~filler
+        return told
 
     def observations(self, slots: np.ndarray) -> Tree:
         """Return the observations of rows, leaves [K, …]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,13 @@ _BOOKKEEPING = {
 }
 
 
-def row_specs(observation_space: Space[Any], action_space: Space[Any], stacks: Stacks = NO_STACKS) -> Specs:
-    """Return the storage of each column of a replay row: `obs/KEY`, `action/KEY`, reward, flags and `ahead`.
+def row_specs(
+    observation_space: Space[Any],
+    action_space: Space[Any],
+    stacks: Stacks = NO_STACKS,
+    info_columns: Sequence[str] = (),
+) -> Specs:
+    """Return the storage of each column of a replay row: `obs/KEY`, `action/KEY`, `info/NAME`, reward, flags, `ahead`.
 
     Of leaves that are stacks of frames, rows hold the numbers of the frames.
     """
@@ -35,5 +40,6 @@ def row_specs(observation_space: Space[Any], action_space: Space[Any], stacks: S
     return {
         **{f"obs/{key}": numbers.get(key, spec) for key, spec in obs.items()},
         **{f"action/{key}": spec for key, spec in actions.items()},
+        **{f"info/{name}": _BOOKKEEPING["reward"] for name in info_columns},
         **_BOOKKEEPING,
     }

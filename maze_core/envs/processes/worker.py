@@ -63,8 +63,8 @@ def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
 
 
 def info_columns_of(make: Any) -> tuple[str, ...]:
-    """Return the numbers of `info` that are read of environments with one agent."""
-    return () if getattr(make, "several_agents", False) else getattr(make, "info_columns", ())
+    """Return the numbers of `info` that are read."""
+    return getattr(make, "info_columns", ())
 
 
 def main(pipe: Connection, builder: bytes, share: Share) -> None:

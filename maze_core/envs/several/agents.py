@@ -30,7 +30,8 @@ class Round:
     critic: Any = None
     """What critics alone see of the whole environment now, in its `critic_space`."""
     infos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each agent is told beside its observation, for wrappers; those not named are told nothing."""
+    """What each agent is told beside its observation, for wrappers and for algorithms that learn from numbers
+    (`Algorithm.info_columns`); those not named are told nothing."""
 
 
 class MultiAgentEnv(ABC):

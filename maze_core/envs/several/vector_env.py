@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_num
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.faults import failure, place
+from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.recorded_state import check_state
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agent_rows import AgentRows
@@ -45,12 +46,21 @@ class AgentsVectorEnv:
         RunError: an environment raised, or broke the rules of `MultiAgentEnv`; names it.
     """
 
-    def __init__(self, make: MakeAgents, copies: int, first_index: int = 0, *, tell_agents: bool = False) -> None:
+    def __init__(
+        self,
+        make: MakeAgents,
+        copies: int,
+        first_index: int = 0,
+        *,
+        tell_agents: bool = False,
+        info_columns: Sequence[str] = (),
+    ) -> None:
         self.first_index = first_index
         self.envs, self._layout = _build(make, range(first_index, first_index + copies), tell_agents)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the agents of each copy."""
         self.num_envs = copies * len(self.agents)
+        self._info = InfoColumns(info_columns, self.num_envs)
         self._events = [events_of(env) for env in self.envs]
         check_separate(self._events)
         self._column = {name: a for a, name in enumerate(self.agents)}
@@ -88,6 +98,7 @@ class AgentsVectorEnv:
         episodes: list[Episode] = []
         chosen = self._actions.rows(actions)
         self._clock += 1
+        self._info.rest(np.ones(self.num_envs, np.bool_))
         for c in range(len(self.envs)):
             outcome = self._play(c, chosen)
             self._collect(c, outcome, rewards, raw, terminated, truncated)
@@ -107,6 +118,7 @@ class AgentsVectorEnv:
         result = StepResult(reward32, terminated, truncated, valid, ended, final_obs, episodes, not valid.all())
         result.acting, result.restarted = self._acting.copy(), restarted
         result.raw = raw.astype(np.float32) if self._keeps_raw else None
+        result.info = self._info.take()
         return result
 
     def state(self) -> dict[str, Any]:
@@ -170,6 +182,7 @@ class AgentsVectorEnv:
         self._started = np.zeros(copies, np.int64)
         """The step of the clock at which each copy's episode began."""
         self._returns = np.zeros(self.num_envs)
+        self._info.begin()
         self._decisions = np.zeros(self.num_envs, np.int64)
         self._acting, self._present = np.zeros((2, self.num_envs), np.bool_)
         """The agents that act next, and those that are in the episode."""
@@ -237,6 +250,8 @@ class AgentsVectorEnv:
             rewards[row] = reward
             raw[row] = reward if outcome.raw is None else outcome.raw.get(agent, 0.0)
             self._returns[row] += raw[row]
+        if self._info.names:
+            self._read_infos(c, outcome)
         for flags, ended in ((truncated, outcome.truncated), (terminated, outcome.terminated)):
             for agent, observation in ended.items():
                 row = self._row(c, agent)
@@ -246,6 +261,20 @@ class AgentsVectorEnv:
         rows = self._rows(c)
         truncated[rows] &= ~terminated[rows]
         self._present[rows] &= ~(terminated[rows] | truncated[rows])
+
+    def _read_infos(self, c: int, outcome: Round) -> None:
+        """Read what agents that have acted are told beside what they observe next.
+
+        A time limit of the core may cut an agent that waits, which the environment tells nothing.
+        """
+        for agent in {**outcome.acting, **outcome.terminated, **outcome.truncated}:
+            row = self._row(c, agent)
+            cut = agent in outcome.truncated and agent not in outcome.infos
+            if self._present[row] and self._decisions[row] and not cut:
+                try:
+                    self._info.read(row, outcome.infos.get(agent, {}))
+                except MisfitError as exc:
+                    raise RunError(f"{self._place(c)} returned for agent {agent!r} {exc}") from exc
 
     def _stored(self, rewards: np.ndarray) -> np.ndarray:
         """Return rewards `[N]` as float32. Raises RunError for one that is not finite."""
@@ -290,13 +319,21 @@ class AgentsVectorEnv:
         }
         metrics = {f"actor/{name}/return_mean": total for name, total in returns.items()}
         metrics |= {f"actor/{name}/length_mean": float(self._decisions[rows][self._column[name]]) for name in returns}
+        told = self._end_infos(c, returns)
         summary, kpis = take(self._events[c], length, self._place(c))
         self._episode[c] += 1
         self._started[c] = self._clock
         self._returns[rows], self._decisions[rows], self._waited[rows] = 0.0, 0, 1
         score = self.envs[c].score(returns)
-        metrics |= {**outcome.metrics, **kpis}
+        metrics |= {**outcome.metrics, **kpis, **told}
         return Episode(self.first_index + c, number, float(score), length, metrics, summary)
+
+    def _end_infos(self, c: int, took_part: Collection[str]) -> dict[str, float]:
+        """Return the sums of the numbers of `info` of an episode that has just ended: of each agent, and their mean."""
+        sums = {name: self._info.end(self._row(c, name)) for name in self.agents}
+        keys = [f"{name}_return_mean" for name in self._info.names]
+        told = {key: sum(sums[name][key] for name in took_part) / max(1, len(took_part)) for key in keys}
+        return told | {f"actor/{name}/{key}": sums[name][key] for name in took_part for key in keys}
 
     def _write(self, out: Tree) -> None:
         put_rows(out, ..., self._current)
@@ -330,7 +367,9 @@ def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv |
     `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
     """
     if getattr(make, "several_agents", False):
-        return AgentsVectorEnv(make.agents_env, num_envs, first_index, tell_agents=make.tell_agents)
+        return AgentsVectorEnv(
+            make.agents_env, num_envs, first_index, tell_agents=make.tell_agents, info_columns=make.info_columns
+        )
     return SerialVectorEnv(make, num_envs, first_index)
 
 

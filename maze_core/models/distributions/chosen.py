@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gymnasium import spaces
-from pydantic import BeforeValidator, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.box import BoxScale
+from maze_core.models.scored_choices import DescribedChoices, ScoredHead
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.external_fields import Outside
@@ -55,6 +56,10 @@ class HeadOptions(ConfigModel):
     """Compute the standard deviation of Gaussians from the observation, instead of learning one per dimension."""
     temperature: float = 1.0
     """Divisor of the logits of discrete actions: above 1 makes them more random, below 1 less."""
+    choice_features: dict[str, str] = Field(default_factory=dict)
+    """Actions whose choices observations describe, with the leaf of their features."""
+    choice_embedding: int = 64
+    """Units of an embedded choice."""
 
 
 def chosen_family(options: Any) -> Family:
@@ -80,12 +85,7 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
     Raises:
         ConfigError: no family is for the space, or the chosen one does not take it.
     """
-    family = chosen_family(options)
-    if not isinstance(space, family.spaces):
-        default = default_name(space)
-        if not default:
-            raise ConfigError(f"action {key!r} has the unsupported space {space}")
-        family = _family({"name": default}, options)
+    family = _fitting_family(key, space, options)
     if getattr(family.gives, "bounded", False) and isinstance(space, spaces.Box) and not BoxScale(space).bounded:
         raise ConfigError(
             f"distribution {family.config.name} needs finite bounds, but action {key!r} is {space}",
@@ -98,6 +98,34 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
         if error.where is None:
             raise ConfigError(f"distribution {family.config.name}: {error.message}", _WHERE, error.hint) from error
         raise
+
+
+def make_scored_head(key: str, space: Space[Any], choices: DescribedChoices, features: int, options: Any) -> ScoredHead:
+    """Return the head for one action leaf whose choices observations describe.
+
+    Raises:
+        ConfigError: the chosen distribution is for such leaves, and has a head of its own.
+    """
+    family = _fitting_family(key, space, options)
+    if family.config.name != DEFAULTS[spaces.Discrete]:
+        raise ConfigError(
+            f"the choices of action {key!r} are scored by their features, so the distribution {family.config.name} "
+            "would never be used",
+            _WHERE,
+            "Next: leave it out, or leave out model.choice_features.",
+        )
+    return ScoredHead(choices, features, options.choice_embedding, family.config.temperature)
+
+
+def _fitting_family(key: str, space: Space[Any], options: Any) -> Family:
+    """Return the chosen family, or the default one where that is for other kinds of leaves."""
+    family = chosen_family(options)
+    if isinstance(space, family.spaces):
+        return family
+    default = default_name(space)
+    if not default:
+        raise ConfigError(f"action {key!r} has the unsupported space {space}")
+    return _family({"name": default}, options)
 
 
 def default_name(space: Space[Any]) -> str:

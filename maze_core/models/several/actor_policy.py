@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
     from maze_core.models.distributions.noise import Noise
     from maze_core.models.policy import Policy
+    from maze_core.models.scored_choices import Described
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
@@ -108,6 +109,16 @@ class ActorPolicy(nn.Module):
             groups += [replace(group, name=f"{group.name}_of_critic") for group in critic.groups]
             normalizers, leaves = normalizers + critic.normalizers, leaves + critic.keys
         return ActorNormalizer(groups, normalizers, leaves)
+
+    @property
+    def described(self) -> Described:
+        """The actions of the groups whose choices are scored by their features."""
+        named = zip(self.groups, self._policies, strict=True)
+        return {
+            f"{group.name}/{key}": its
+            for group, policy in named
+            for key, its in getattr(policy, "described", {}).items()
+        }
 
     def normalized(self, obs: TensorTree) -> TensorTree:
         """Return the observations with the leaves of each row's actor as its policy sees them."""
@@ -328,20 +339,28 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
             )
         if wanted != "shared":
             raise ConfigError("groups are for environments with several actors, and this one has none", "model.groups")
-        return build(observation_space, action_space, config)  # type: ignore[return-value]
+        return _checked(build, (observation_space, action_space), config)  # type: ignore[return-value]
+    for key in getattr(config, "choice_features", ()):
+        if key.partition("/")[0] not in actors.kinds:
+            raise ConfigError(
+                f"no actor has the action {key!r}",
+                f"model.choice_features.{key}",
+                f"It begins with the actor's kind: {', '.join(actors.kinds)}.",
+            )
     groups = groups_of(actors, wanted)
     one_hot = getattr(config, "actor_one_hot", True)
     critic, own = None, config
     if getattr(config, "joint_critic", False) and config.critic != "none":
+        plain = config.model_copy(update={"choice_features": {}}) if hasattr(config, "choice_features") else config
         critic = build_joint_critic(
-            lambda seen, action: build(seen, action, config), actors, observation_space, action_space
+            lambda seen, action: build(seen, action, plain), actors, observation_space, action_space
         )
         own = config.model_copy(update={"critic": "none"})
     policies = []
     for group in groups:
         try:
             spaces = group_spaces(group, observation_space, action_space, one_hot and len(group.actors) > 1)
-            policies.append(build(*spaces, own.for_kind(group.kind) if hasattr(own, "for_kind") else own))
+            policies.append(_checked(build, spaces, own.for_kind(group.kind) if hasattr(own, "for_kind") else own))
         except ConfigError as error:
             error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
             raise
@@ -349,6 +368,18 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     return ActorPolicy(  # type: ignore[return-value]
         observation_space, action_space, groups, policies, critic, delta_critic=delta
     )
+
+
+def _checked(build: Build, its_spaces: tuple[Space[Any], Space[Any]], config: Any) -> nn.Module:
+    """Return a built policy. Raises ConfigError where it does not score choices as its configuration says."""
+    policy = build(*its_spaces, config)
+    if getattr(config, "choice_features", None) and not getattr(policy, "described", None):
+        raise ConfigError(
+            f"choices are not scored by their features here: the policy is {type(policy).__name__}",
+            "model.choice_features",
+            "Next: leave it out, or use ppo, dqn or another algorithm that acts with the model's own policy.",
+        )
+    return policy
 
 
 def probe(observation_space: Space[Any], rows: int) -> Tree:

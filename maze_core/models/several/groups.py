@@ -118,3 +118,8 @@ def keys_below(kind: str, keys: Mapping[str, Any], single: str) -> dict[str, str
         for key in keys
         if key == kind or key.startswith(f"{kind}/")
     }
+
+
+def own_actions(named: Mapping[str, str], kind: str) -> dict[str, str]:
+    """Return what is named by action leaf for the actions of one kind, by the keys of its own action space."""
+    return {key: named[full] for full, key in keys_below(kind, named, "action").items()}

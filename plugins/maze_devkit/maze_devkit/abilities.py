@@ -27,6 +27,7 @@ from maze_devkit.probes import Walk
 from maze_devkit.rehearsal import Probe, rehearse
 from maze_devkit.several import Order, Seats
 from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
+from maze_devkit.telling import Telling
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -77,8 +78,10 @@ def _actors(subject: Subject) -> None:
 
 
 def _agents(subject: Subject) -> None:
-    make = functools.partial(Walk, runs.continuous(subject))
+    make: MakeEnv = functools.partial(Walk, runs.continuous(subject))
     plugin = subject.plugin
+    if plugin.info_columns:
+        make = functools.partial(Telling, make, plugin.info_columns)
     if plugin.needs_actors:
         raise NotApplicable("it learns only where several actors take turns, see the check `actors`")
     if not (plugin.supports_agents or plugin.needs_agents):

@@ -41,6 +41,8 @@ class Seats(MultiAgentEnv):
         """Begin an episode."""
         self._rounds = 0
         self._seen = {name: env.reset(seed=2 * seed + i)[0] for i, (name, env) in enumerate(self._envs.items())}
+        self._infos: dict[str, Mapping[str, Any]] = {}
+        """What each agent's last step has told."""
         return Round(self._acting())
 
     def step(self, actions: Mapping[str, Any]) -> Round:
@@ -49,11 +51,11 @@ class Seats(MultiAgentEnv):
         rewards: dict[str, float] = {}
         ended: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, action in actions.items():
-            seen, reward, terminated, truncated, _ = self._envs[name].step(action)
+            seen, reward, terminated, truncated, self._infos[name] = self._envs[name].step(action)
             self._seen[name], rewards[name] = seen, float(reward)
             if terminated or truncated:
                 ended[0 if terminated else 1][name] = self._seen.pop(name)
-        return Round(self._acting(), rewards, *ended)
+        return Round(self._acting(), rewards, *ended, infos=self._infos)
 
     def close(self) -> None:
         """Close both environments."""
@@ -81,9 +83,9 @@ class Shifts(TurnEnv):
 
     def next_turn(self, actor: str, action: Any) -> Turn:
         """Step; then it is the turn of the other one."""
-        seen, reward, terminated, truncated, _ = self._env.step(action)
+        seen, reward, terminated, truncated, info = self._env.step(action)
         other = "early" if actor == "late" else "late"
-        return Turn(other, seen, float(reward), terminated=bool(terminated), truncated=bool(truncated))
+        return Turn(other, seen, float(reward), terminated=bool(terminated), truncated=bool(truncated), info=info)
 
     def close(self) -> None:
         """Close the environment."""

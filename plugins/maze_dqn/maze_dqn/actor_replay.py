@@ -57,7 +57,14 @@ class ActorReplay(Collector):
         where = setting(run.config.algorithm, "replay_buffer_size")
         exponent = config.priority_exponent if config.prioritized else None
         spaces = run.observation_space, run.action_space
-        self.replay = ReplayBuffer(*spaces, config.replay_buffer_size, where, exponent, agent_rows=rows)
+        self.replay = ReplayBuffer(
+            *spaces,
+            config.replay_buffer_size,
+            where,
+            exponent,
+            agent_rows=rows,
+            info_columns=run.algorithm.info_columns,
+        )
         self._stored = StoredReplay(run, self.replay)
         policy = cast("ValueNetwork", copy.deepcopy(run.policy).cpu())
         actor = ReplayActor(policy, run.env_builder("training"), run.seed, config)

@@ -20,6 +20,7 @@ from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.distributions.noise import draw
 from maze_core.models.joint_actions import JointActions
 from maze_core.models.policy import Policy, feature_count
+from maze_core.models.scored_choices import scored
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ class ValueNetwork(Policy):
     of values of its own after layers that all share (Tavakoli et al., arXiv 1711.08946). The policy takes the best
     choice of each member among those that the masks allow.
 
+    The choices of a Discrete leaf that observations describe (`model.choice_features`) are scored by their features:
+    each atom is the product of an embedding of the state and one of the choice.
+
     Args:
         policy: gives its encoder, its normaliser and what builds its memory.
         returns: what the atoms mean.
@@ -130,10 +134,19 @@ class ValueNetwork(Policy):
         centre = torch.eye(len(member)) - same / same.sum(-1, keepdim=True)
         self.register_buffer("centre", centre if dueling else torch.empty(0), persistent=False)
         features = feature_count(self.encoder if self.memory is None else self.memory)
-        heads = {"choices": stream([features, *hidden, sum(sizes) * returns.atoms], noisy_std)}
+        self.described = policy.described
+        self._numbered = sum(sum(sizes) for key, sizes in actions.choices.items() if key not in self.described)
+        heads = {}
+        if self._numbered:
+            heads["choices"] = stream([features, *hidden, self._numbered * returns.atoms], noisy_std)
         if dueling:
             heads["observation"] = stream([features, *hidden, returns.atoms], noisy_std)
-        self.heads = nn.ModuleDict(heads)
+        embeddings = {}
+        for key in self.described:
+            embedding: Any = policy.heads[f"{key}_head"].embedding
+            embeddings[f"{key}_choices"] = embedding
+            heads[f"{key}_query"] = stream([features, *hidden, embedding.out_features * returns.atoms], noisy_std)
+        self.heads, self.embeddings = nn.ModuleDict(heads), nn.ModuleDict(embeddings)
         self._spaces = flatten_space(policy.action_space, "action")
 
     @property
@@ -157,14 +170,33 @@ class ValueNetwork(Policy):
     def atoms(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
         """Return the atoms of every choice for B observations, [B, C, A]; `sequences` for a network that remembers."""
         features = self.encoder(self.normalized(obs))
-        return self._atoms(self._unrolled("memory", features, sequences) if self.remembers else features)
+        return self._atoms(obs, self._unrolled("memory", features, sequences) if self.remembers else features)
 
-    def _atoms(self, features: Tensor) -> Tensor:
-        atoms: Tensor = self.heads["choices"](features)
-        atoms = atoms.reshape(atoms.shape[0], -1, self.returns.atoms)  # `len` would fix the rows in exports
+    def _atoms(self, obs: TensorTree, features: Tensor) -> Tensor:
+        atoms = self._by_feature(obs, features) if self.described else self._by_number(features)
         if len(self.centre):
             atoms = self.centre @ atoms + self.heads["observation"](features).unsqueeze(1)
         return atoms
+
+    def _by_number(self, features: Tensor) -> Tensor:
+        """Return the atoms of the choices that have an output each, [B, n, A]."""
+        atoms: Tensor = self.heads["choices"](features)
+        return atoms.reshape(atoms.shape[0], -1, self.returns.atoms)  # `len` would fix the rows in exports
+
+    def _by_feature(self, obs: TensorTree, features: Tensor) -> Tensor:
+        """Return the atoms of all choices, [B, C, A], where observations describe some."""
+        numbered = self._by_number(features) if self._numbered else None
+        parts, start = [], 0
+        for key, sizes in self.actions.choices.items():
+            if key in self.described:
+                choices: Tensor = self.embeddings[f"{key}_choices"](obs[self.described[key].leaf])
+                queries: Tensor = self.heads[f"{key}_query"](features)
+                queries = queries.reshape(queries.shape[0], self.returns.atoms, choices.shape[-1])
+                parts.append(scored(queries, choices))
+            elif numbered is not None:
+                parts.append(numbered[:, start : start + sum(sizes)])
+                start += sum(sizes)
+        return torch.cat(parts, 1)
 
     def best(self, atoms: Tensor, obs: TensorTree) -> Tensor:
         """Return each member's best allowed choice, counted among all C, [B, M], by the means of atoms [B, C, A]."""
@@ -184,7 +216,7 @@ class ValueNetwork(Policy):
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         """Return distributions whose logits are the values of the choices; those of a bit are their difference."""
-        values = self._by_member(self.returns.mean(self._atoms(features)) / self.temperature, obs)
+        values = self._by_member(self.returns.mean(self._atoms(obs, features)) / self.temperature, obs)
         parts: dict[str, Distribution] = {}
         member = 0
         for key, sizes in self.actions.choices.items():
@@ -225,7 +257,7 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
     """Return a value network around the encoder of the policy that a model built; `config`: the model's.
 
     Raises:
-        ConfigError: the policy has no encoder, or a distribution that would not be used.
+        ConfigError: the policy has no encoder, or a distribution or pointers that would not be used.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -238,5 +270,11 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
             f"the values of choices decide how this algorithm acts, so the distribution {name} would never be used",
             "model.distribution",
             "Next: leave it out, or use an algorithm with a policy, such as ppo.",
+        )
+    if getattr(config, "pointers", None):
+        raise ConfigError(
+            "values replace the heads of the policy, so its pointers would never be used",
+            "model.pointers",
+            "Next: leave them out, and name the leaf whose rows describe the choices in model.choice_features.",
         )
     return ValueNetwork(policy, returns, temperature=getattr(config, "temperature", 1.0), **options)

@@ -6,8 +6,8 @@ APEX = "Its name here: maze train apex"
 C51 = "It is DQN with probabilities of fixed values: maze train dqn --head categorical"
 DOUBLE = "It is an option of DQN: maze train dqn --double"
 PARAMETRIC = (
-    "Choices that are described by features are no algorithm of their own here: let the observation hold the features "
-    "and an action_mask, and maze train dqn, or ppo"
+    "It is an option of the model, for dqn and ppo: maze train dqn --set 'model.choice_features={action: LEAF}', where "
+    "LEAF is the observation's leaf with a row of features for each choice"
 )
 QUANTILE = "It is DQN with quantiles: maze train dqn --head quantile"
 R2D2 = "It is DQN with memory: maze train dqn --set model.memory=gru"

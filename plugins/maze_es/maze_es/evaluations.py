@@ -55,10 +55,10 @@ class Evaluations:
         """Evaluate the next pairs, in jobs of nearly equal size that do not depend on the workers."""
         jobs = ceil(pairs / self._pairs_per_job)
         bounds = [self.next_pair + pairs * i // jobs for i in range(jobs + 1)]
-        numbers = [self._workers.submit(PairJob(a, b - a)) for a, b in pairwise(bounds)]
+        played = self._results.each(PairJob(a, b - a) for a, b in pairwise(bounds))
         results = []
-        for first, number in zip(bounds, numbers, strict=False):
-            results.append(self._results.of(number).value)
+        for first, result in zip(bounds, played, strict=False):
+            results.append(result)
             self._count(first, results[-1])
         self.next_pair += pairs
         return results

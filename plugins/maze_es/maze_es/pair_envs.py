@@ -11,7 +11,7 @@ from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import take_rows
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.faults import failure
+from maze_core.envs.faults import failure, naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrappers.carry import lasting_layers
@@ -147,12 +147,8 @@ class SinglePairEnvs(PairEnvs):
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
         self._grow(self.pairs)
         for row in range(2 * self.pairs):
-            try:
+            with naming(f"{_place(row)} at its reset"):
                 given: Any = self._envs[row].reset(seed=seeds(row // 2, 0))
-            except MazeError:
-                raise
-            except Exception as error:
-                raise failure(f"{_place(row)} at its reset", error) from error
             check_reset(given)
             self._observations.check(given[0])
             self._observations.write(out, row, given[0])

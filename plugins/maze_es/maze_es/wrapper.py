@@ -65,6 +65,11 @@ class WrappedPolicy(nn.Module):
         """The searched policy's normaliser."""
         return self.searched.normalizer
 
+    @property
+    def described(self) -> Any:
+        """The choices that the searched policy scores by their features."""
+        return self.searched.described
+
     def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> WrappedDistribution:
         """Return the distribution of adapted actions for B observations, leaves [B, …]."""
         return WrappedDistribution(distribution_of(self.searched, obs, sequences), obs, self._wrapper)

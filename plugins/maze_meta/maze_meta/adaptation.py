@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
+from maze_core import Run
 from maze_core.base.errors import ConfigError
-from maze_core.collect.pools.workers import Shared
+from maze_core.collect.rollouts.task_rollouts import TaskJob
 from maze_core.models.parameters import state_arrays
 from maze_meta.config import MAMLConfig
-from maze_meta.maml import adapted_parameters, rows_of
-from maze_meta.player import Job, player_of
+from maze_meta.maml import adapted_parameters, mean_return, player_of, rows_of
 
-if TYPE_CHECKING:
-    from maze_core.data.rollout import Rollout
-    from maze_core.run.run import Run
+_PATH = 2**32 - 1
+# Training's paths begin with the number of an update.
 
 
-@dataclass(frozen=True, slots=True)
-class Adaptation:
+class Adaptation(NamedTuple):
     """Mean returns of the episodes that ended in the rollouts of a task; nan where none did."""
 
     before: float
@@ -45,22 +41,14 @@ def adapt(run: Run, task: Any, number: int = 0) -> Adaptation:
     config = run.config.algorithm
     if not isinstance(config, MAMLConfig):
         raise ConfigError(f"a run of {config.name} is not adapted", "algorithm.name", "Next: a run of maml.")
-    player, initial = player_of(run, config), dict(run.policy.named_parameters())
-
-    def played() -> Rollout:
-        # Training's paths begin with the number of an update.
-        return player.run(Job(task, state_arrays(run.policy), (2**32 - 1, number)), Shared(0, {}))
-
-    with closing(player):
+    initial = dict(run.policy.named_parameters())
+    with closing(player_of(run, config)) as player:
         player.setup(0)
-        before = played()
+        before = player.run(TaskJob(task, state_arrays(run.policy), (_PATH, number)))
         rows = rows_of(before, run.policy, initial, config)
         moved = adapted_parameters(run.policy, initial, rows, config.inner_lr, second_order=False)
         with torch.no_grad():
             for name, parameter in initial.items():
                 parameter.copy_(moved[name])
-        return Adaptation(_mean_return(before), _mean_return(played()))
-
-
-def _mean_return(rollout: Rollout) -> float:
-    return float(np.mean([each.episode_return for each in rollout.episodes])) if rollout.episodes else float("nan")
+        after = player.run(TaskJob(task, state_arrays(run.policy), (_PATH, number)))
+    return Adaptation(mean_return([before]), mean_return([after]))

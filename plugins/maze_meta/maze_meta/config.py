@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt
 
+from maze_core.envs.tasks import TaskValues
 from maze_core.plugins.config import params
-from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
-
-
-class Range(BaseModel):
-    """Numbers drawn evenly between two bounds: one number, or a list of them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    low: float | list[float]
-    """The smallest value, or that of each element."""
-    high: float | list[float]
-    """The largest."""
-
-    @model_validator(mode="after")
-    def _check_bounds(self) -> Self:
-        lows, highs = ([each] if isinstance(each, float) else each for each in (self.low, self.high))
-        if isinstance(self.low, float) != isinstance(self.high, float) or len(lows) != len(highs):
-            raise ValueError("low and high must be two numbers, or two lists of the same length")
-        if any(low > high for low, high in zip(lows, highs, strict=True)):
-            raise ValueError("low must not be above high")
-        return self
-
-
-Values = Annotated[list[JsonValue], Field(min_length=1)] | Range
-"""What a task draws one argument from: a list of values, or a range."""
 
 
 class MAMLConfig(AlgorithmConfig):
@@ -40,7 +16,7 @@ class MAMLConfig(AlgorithmConfig):
 
     epoch_length: PositiveInt = 10
     """Updates per epoch."""
-    tasks: Annotated[dict[str, Values] | None, Outside.ARGUMENTS] = None
+    tasks: TaskValues = None
     """What tasks differ in: by argument of the environment (`env.kwargs`), values as a list or a range, such as
     `{"goal": {"low": [-0.5, -0.5], "high": [0.5, 0.5]}}`. `{}`: all tasks are the environment as it is. none: the
     environment's own, which has `sample_task` and `set_task`."""

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
 from maze_core.base.free_ram import check_memory
 from maze_core.base.seeding import Purpose, generator
-from maze_core.base.tree import TensorTree, flat_rows, map_tree, take_rows
+from maze_core.base.tree import flat_rows, map_tree, take_rows
 from maze_core.collect.pools.workers import OrderedResults
+from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
 from maze_core.data.batch import joined
 from maze_core.data.rollout import Rollout
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.envs.tasks import Tasks
 from maze_core.learn.on_policy.advantages import normalized
 from maze_core.learn.on_policy.surrogate import clipped_surrogate
+from maze_core.learn.parameters import with_parameters
 from maze_core.learn.schedules import scheduled
 from maze_core.models.parameters import state_arrays
 from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig
-from maze_meta.player import STREAM, Job, check_task, player_of
-from maze_meta.tasks import tasks_of
 
 Parameters = Mapping[str, Tensor]
+STREAM = zlib.crc32(b"maze-meta")
+"""The first number of the random streams of this distribution."""
 _COPIES = 3
 # Of an update's observations: in rollouts, in the rows of tasks, and in the batch.
 
@@ -44,14 +48,12 @@ class MAML(Algorithm):
 
     def setup(self, run: Run) -> None:
         """Find the tasks and start the workers."""
-        config = self.config
-        self._run = run
+        config, self._run = self.config, run
         rows = 2 * config.tasks_per_update * config.rollouts_per_task, config.n_rollout_steps + 1
         needed = _COPIES * allocated_bytes(space_specs(run.observation_space, "observation"), rows)
         check_memory(needed, config.n_rollout_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
-        self._tasks = tasks_of(config, run)
-        player = player_of(run, config)
-        check_task(player, run, self._tasks.draw(generator(run.seed, Purpose.PLUGIN, STREAM, 3)))
+        self._tasks, player = Tasks(config.tasks, run.spare_env()), player_of(run, config)
+        player.check(self._tasks.draw(generator(run.seed, Purpose.PLUGIN, STREAM, 3)))
         self._workers = run.workers(player)
         self._results = OrderedResults(self._workers)
 
@@ -64,15 +66,12 @@ class MAML(Algorithm):
         initial = dict(run.policy.named_parameters())
         before = self._play(tasks, [initial] * len(tasks), 0)
         run.statistics.add(episode for rollout in before for episode in rollout.episodes)
-        rows = [self._rows(rollout, initial) for rollout in before]
-        adapted = [map_tree(Tensor.detach, self._adapted(run.policy, initial, each, False)) for each in rows]
+        first = [rows_of(rollout, run.policy, initial, config) for rollout in before]
+        adapted = [map_tree(Tensor.detach, self._adapted(run.policy, initial, rows, False)) for rows in first]
         after = self._play(tasks, adapted, 1)
         run.record(_metrics(before, after))
-        pairs = [
-            joined([first, self._rows(rollout, parameters)])
-            for first, rollout, parameters in zip(rows, after, adapted, strict=True)
-        ]
-        batch = joined(pairs)
+        second = [rows_of(each, run.policy, own, config) for each, own in zip(after, adapted, strict=True)]
+        batch = joined([rows for pair in zip(first, second, strict=True) for rows in pair])
         for _ in range(config.n_optimization_epochs):
             yield batch
         if run.policy.normalizer is not None:
@@ -91,12 +90,9 @@ class MAML(Algorithm):
         config = self.config
         initial = dict(policy.named_parameters())
         size = len(batch) // (2 * config.tasks_per_update)
+        parts = [batch.map(lambda leaf, at=at: leaf[at : at + size]) for at in range(0, len(batch), size)]  # type: ignore[misc]
         losses, divergences = [], []
-        for number in range(config.tasks_per_update):
-            first, second = (
-                batch.map(lambda leaf, at=at: leaf[at * size : (at + 1) * size])  # type: ignore[misc]
-                for at in (2 * number, 2 * number + 1)
-            )
+        for first, second in zip(parts[::2], parts[1::2], strict=True):
             adapted = self._adapted(policy, initial, first, config.second_order)
             log_ratio = log_probs(policy, adapted, second) - second.extra["log_prob"]
             losses.append(clipped_surrogate(log_ratio.exp(), second.extra["advantage"], config.clip_range).mean())
@@ -106,30 +102,29 @@ class MAML(Algorithm):
 
     def _play(self, tasks: Sequence[Any], parameters: Sequence[Parameters], phase: int) -> list[Rollout]:
         """Return a rollout of each task with its parameters, as plugins have changed it."""
-        run = self._run
-        whole = state_arrays(run.policy)
+        run, whole = self._run, state_arrays(self._run.policy)
+        named = [{name: value.numpy(force=True).copy() for name, value in own.items()} for own in parameters]
         jobs = [
-            Job(
-                task,
-                {**whole, **{name: value.numpy(force=True).copy() for name, value in own.items()}},
-                (run.updates, number, phase),
-            )
-            for number, (task, own) in enumerate(zip(tasks, parameters, strict=True))
+            TaskJob(task, {**whole, **own}, (run.updates, n, phase))
+            for n, (task, own) in enumerate(zip(tasks, named, strict=True))
         ]
-        numbers = [self._workers.submit(job) for job in jobs]
-        rollouts = []
-        for number in numbers:
-            rollout: Rollout = self._results.of(number).value
+        rollouts: list[Rollout] = []
+        for rollout in self._results.each(jobs):
             run.count_env_steps(rollout.rewards.size)
             run.hooks.change_rollout(run, rollout)
             rollouts.append(rollout)
         return rollouts
 
-    def _rows(self, rollout: Rollout, parameters: Parameters) -> Batch:
-        return rows_of(rollout, self._run.policy, parameters, self.config)
-
     def _adapted(self, policy: Policy, initial: Parameters, rows: Batch, second_order: bool) -> Parameters:
         return adapted_parameters(policy, initial, rows, self.config.inner_lr, second_order=second_order)
+
+
+def player_of(run: Run, config: MAMLConfig) -> TaskRollouts:
+    """Return what plays the rollouts of a run."""
+    sizes = config.rollouts_per_task, config.n_rollout_steps
+    return TaskRollouts(
+        run.env_builder("training"), run.policy, run.seed, STREAM, *sizes, by_argument=config.tasks is not None
+    )
 
 
 def rows_of(rollout: Rollout, policy: Policy, parameters: Parameters, config: MAMLConfig) -> Batch:
@@ -163,28 +158,19 @@ def adapted_parameters(
     return {**initial, **moved}
 
 
-class _LogProbs(nn.Module):
-    """The log-probabilities of actions as a module, so that it can be called with other parameters."""
-
-    def __init__(self, policy: Policy) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, obs: TensorTree, actions: TensorTree) -> Tensor:
-        """Return the log-probabilities, [B]."""
-        return self.policy.distribution(obs).log_prob(actions)
-
-
 def log_probs(policy: Policy, parameters: Parameters, rows: Batch) -> Tensor:
     """Return the log-probabilities [B] of the actions of some rows by a policy with other parameters."""
-    named = {f"policy.{name}": value for name, value in parameters.items()}
-    found: Tensor = torch.func.functional_call(_LogProbs(policy), named, (rows.obs, rows.actions))
-    return found
+    return with_parameters(policy, parameters, lambda: policy.distribution(rows.obs).log_prob(rows.actions))
 
 
 def _metrics(before: Sequence[Rollout], after: Sequence[Rollout]) -> dict[str, float]:
     """Return what the inner step adds to the reward of a step, and the mean return of the episodes after it, if any."""
     gained = np.mean([rollout.rewards for rollout in after]) - np.mean([rollout.rewards for rollout in before])
-    returns = [episode.episode_return for rollout in after for episode in rollout.episodes]
-    adapted = {"train/adapted_return_mean": float(np.mean(returns))} if returns else {}
+    adapted = {} if math.isnan(mean := mean_return(after)) else {"train/adapted_return_mean": mean}
     return {"train/adaptation_gain": float(gained), **adapted}
+
+
+def mean_return(rollouts: Sequence[Rollout]) -> float:
+    """Return that of the episodes that ended in some rollouts; nan where none did."""
+    returns = [episode.episode_return for rollout in rollouts for episode in rollout.episodes]
+    return float(np.mean(returns)) if returns else math.nan

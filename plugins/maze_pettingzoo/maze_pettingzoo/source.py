@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from maze_core.base.environment_variables import unchanged_variables
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import hidden_here
-from maze_core.envs.faults import failure
+from maze_core.envs.faults import naming
 from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
@@ -126,15 +126,11 @@ class PettingZooSource(Plugin):
             with _explained(config):
                 env = self._constructor(**with_arrays(self._constructor, config.kwargs))
         options: dict[str, Any] = config.model_dump(include=_OPTIONS)
-        try:  # their spaces are asked for, and some are reset
+        with naming(f"the environment {config.id}"):  # their spaces are asked for, and some are reset
             if isinstance(env, ParallelEnv) and self._api != "aec":
                 return AgentsTogether(env, **options)
             if isinstance(env, AECEnv) and self._api != "parallel":
                 return AgentsInTurn(env, **options)
-        except MazeError:
-            raise
-        except Exception as exc:
-            raise failure(f"the environment {config.id}", exc) from exc
         kind = "parallel" if isinstance(env, ParallelEnv) else "AEC" if isinstance(env, AECEnv) else type(env).__name__
         raise ConfigError(f"{config.id} makes an environment of the kind {kind}", "env.api", "Next: --set env.api=auto")
 

@@ -110,7 +110,8 @@ class RecordedSteps:
         data = load_recorded(run, dataset, workers, rewards=rewards)
         rows = data.steps + len(data)
         stacks = _frame_stacks(data, run.observation_space)
-        self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset", stacks=stacks)
+        spaces, told = (run.observation_space, run.action_space), run.algorithm.info_columns
+        self._buffer = ReplayBuffer(*spaces, rows, "algorithm.dataset", stacks=stacks, info_columns=told)
         for episode in data:
             self._buffer.add_episode(episode)
         self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from maze_core.base.errors import MazeError, RunError
 from maze_core.envs.checks import MisfitError, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.faults import failure, place
+from maze_core.envs.faults import failure, naming, place
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
 from maze_core.plugins.closing import release
@@ -115,12 +115,8 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _first_observation(self, i: int) -> Any:
         self._episodes[i], self._steps[i], self._returns[i] = self._episodes[i] + 1, 0, 0.0
-        try:
+        with naming(self._place(i)):
             result = self._envs[i].reset(seed=self._seeds(self._first_index + i, self._episodes[i]))
-        except MazeError:
-            raise
-        except Exception as error:
-            raise failure(self._place(i), error) from error
         check_reset(result)
         return result[0]
 

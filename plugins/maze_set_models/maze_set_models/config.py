@@ -10,6 +10,7 @@ from maze_core.models.assembly import ModelConfig
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import Layout
 from maze_core.models.precision import ImagePrecision
+from maze_core.models.several.groups import own_actions
 from maze_core.plugins.config.params import Hidden, Width
 
 Block = Literal["set", "dense", "image"]
@@ -50,10 +51,7 @@ class SetTemplateConfig(ModelConfig):
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters with the pointers of one kind of actor alone, by the keys of its own actions."""
-        own = {key: target for key, target in self.pointers.items() if key == kind or key.startswith(f"{kind}/")}
-        return self.model_copy(
-            update={"pointers": {key.partition("/")[2] or "action": target for key, target in own.items()}}
-        )
+        return super().for_kind(kind).model_copy(update={"pointers": own_actions(self.pointers, kind)})
 
     @model_validator(mode="after")
     def _heads_divide_the_embedding(self) -> Self:

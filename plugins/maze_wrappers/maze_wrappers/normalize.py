@@ -63,7 +63,9 @@ class NormalizeObservations(Plugin):
                 hint="Use a model whose policy is a maze_core.models.policy.Policy, or normalise in the model.",
             )
         mine = self.config
-        leaves = input_spaces(observation_space, action_space)
+        # Statistics belong to positions, and choices that are described have none.
+        choices = {its.leaf for its in policy.described.values()}
+        leaves = {k: space for k, space in input_spaces(observation_space, action_space).items() if k not in choices}
 
         def problem(space: Space[Any]) -> str | None:
             if not is_float(space):
