@@ -146,16 +146,19 @@ def sweep(
     check_modules(begun, folder or "")
     check_reaches(begun, given, folder or Path())
     _check_enough(begun | given, folder)
-    done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
+    if typed["overrides"] and isinstance(before := begun.get("overrides"), dict):
+        given["overrides"] = {**before, **typed["overrides"]}  # some of the same ones may be repeated
+    said = {**typed, "config": None}  # its files may not choose a class
+    done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet, said)
     _report(done, as_json)
 
 
-def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, quiet: bool) -> Sweep:
+def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, quiet: bool, said: Any) -> Sweep:
     from maze_sweep.api import run_sweep
     from maze_sweep.display import display
 
     with display(quiet) as watch:
-        return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch)
+        return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)
 
 
 def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
