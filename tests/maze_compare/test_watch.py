@@ -216,5 +216,5 @@ def test_in_a_pipe_it_prints_once_with_filters(make_run, tmp_path):
 
 
 def test_wrong_input_is_one_line(tmp_path):
-    assert "there is no folder" in called(tmp_path / "nowhere", code=2)
+    assert "there is no such folder" in called(tmp_path / "nowhere", code=2)
     assert "--state" in called(tmp_path, "--state", "runing", code=2)

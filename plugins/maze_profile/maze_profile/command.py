@@ -78,7 +78,7 @@ def _configured(
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
     from maze_core.plugins import discovery
-    from maze_core.plugins.config.assembly import assemble_with_preset, load_saved_config
+    from maze_core.plugins.config.assembly import assemble_with_preset, is_class_name, load_saved_config
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
     from maze_core.plugins.config.record import CONFIG
     from maze_core.plugins.config.wrapper_classes import check_modules
@@ -87,7 +87,8 @@ def _configured(
     flags: dict[str, Any] = {"runner": {"name": runner}}
     if env_source is not None:
         flags["env.name"] = env_source
-    if target in discovery.names("algorithm") or not (os.sep in target or Path(target).is_dir()):
+    is_run = os.sep in target or is_class_name(target) or Path(target).is_dir()
+    if target in discovery.names("algorithm") or not is_run:
         return assemble_with_preset(target, env, preset, files, overrides, flags, load)[0]
     own = find_run(Path(target)) / CONFIG
     permit(env)
