@@ -121,7 +121,7 @@ WRONG = {
     "image for an mlp": (("train", "ppo", "--env", "Image-v0"), ["'observation'", "cnn"]),
     "space nobody supports": (("train", "ppo", "--env", "Text-v0"), ["'note'", "Text"]),
     **{
-        f"{command} of a class": ((*command.split(), "mine:Go"), ["'mine:Go' is not a run", "eval RUN --policy mine:Go"])
+        f"{command} of a class": ((*command.split(), "mine:Go"), ["'mine:Go' is not a run", "RUN --policy mine:Go"])
         for command in ("eval", "resume", "rollout", "view", "serve", "config show", "profile", "export --out x.onnx",
                         "runs list", "runs watch")
     },

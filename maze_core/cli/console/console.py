@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from maze_core.base.terminal_text import argument, counted, printable
+from maze_core.cli.console.asked import AskedMetrics
 from maze_core.cli.console.greedy_gap import Gap, GreedyGap
 from maze_core.cli.console.output import LiveOutput, Output, PlainOutput, is_terminal, writes_unicode
 from maze_core.cli.console.table import EpochTable, Line, duration, score
@@ -36,6 +37,7 @@ class Console(Plugin):
     """Say what is trained, report every epoch as a row of a table, and end with what to type next."""
 
     Config: ClassVar[type[PluginConfig]] = ConsoleConfig
+    config: ConsoleConfig
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -44,6 +46,7 @@ class Console(Plugin):
         self._table: EpochTable | None = None
         self._status: Status | None = None
         self._gap = GreedyGap()
+        self._asked = AskedMetrics(self.config.metrics)
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
@@ -73,15 +76,18 @@ class Console(Plugin):
         self._gap.add(epoch.metrics)
         if self._status is not None:
             self._status.epoch_ended(epoch)
-        for line in self._table.lines(epoch, self._output.width()):
-            self._output.write(line)
+        self._write_row(self._output, self._table, epoch)
 
     @hookimpl
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
         """Write a row for an evaluation within an epoch."""
         if self._output is not None and self._table is not None:
-            for line in self._table.lines(epoch, self._output.width()):
-                self._output.write(line)
+            self._write_row(self._output, self._table, epoch)
+
+    def _write_row(self, output: Output, table: EpochTable, epoch: EpochReport) -> None:
+        lines = table.lines(epoch, output.width())
+        for line in [*lines, *(_fact("note", each) for each in self._asked.missing(epoch.metrics))]:
+            output.write(line)
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
@@ -93,6 +99,8 @@ class Console(Plugin):
         sampled = run.config.evaluation.deterministic and not run.explores
         gap = self._gap.find() if sampled and summary.outcome != "failed" else None
         advice = [] if gap is None else sampling_advice(run, summary, gap, self._here)
+        for each in self._asked.missing(summary.final_evaluation, last=True):
+            self._output.write(_fact("note", each))
         for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary, self._here)]:
             self._output.write(line)
         self._output = self._table = self._status = None
