@@ -209,8 +209,7 @@ def test_force_color_does_not_make_a_pipe_a_terminal(monkeypatch):
         ("stopped", True, ["eval", "logdir"]),
         ("interrupted", True, ["eval", "resume", "logdir"]),
         ("interrupted", False, ["eval", "logdir"]),
-        ("failed", True, ["resume", "logdir"]),
-        ("failed", False, ["logdir"]),
+        ("failed", True, ["logdir"]),  # the error says how to go on
     ],
 )
 def test_what_to_type_next(make_run, capsys, tmp_path, outcome, saved, commands):
@@ -225,6 +224,8 @@ def test_what_to_type_next(make_run, capsys, tmp_path, outcome, saved, commands)
 def test_the_outcome_is_not_said_twice(make_run, capsys):
     play(make_run(), [], RunSummary("interrupted", "interrupted by Ctrl-C", 1, 1, 1, 1.0))
     assert "interrupted  by Ctrl-C\n" in capsys.readouterr().out
+    play(make_run(), [], summary("failed"))
+    assert "\nfailed\n" in capsys.readouterr().out  # the error follows
 
 
 def test_a_total_is_not_counted_as_a_part(make_run, capsys):

@@ -131,7 +131,8 @@ def header(run: Run, here: Path) -> list[Line]:
 def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     """Return lines about how the run ended and how good its policy is."""
     style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
-    reason = summary.reason.removeprefix(f"{summary.outcome} ")
+    # The error that ended a run is printed after this.
+    reason = "" if summary.outcome == "failed" else summary.reason.removeprefix(f"{summary.outcome} ")
     lines: list[Line] = [[], [(summary.outcome, style), (f"  {reason}" if reason else "", "")]]
     lines.append(
         _fact(
@@ -180,7 +181,10 @@ def sampling_advice(run: Run, summary: RunSummary, gap: Gap, here: Path) -> list
 
 
 def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> list[Line]:
-    """Return lines with the next commands, typed in the folder `here`; `maze resume` only if the run did not finish."""
+    """Return lines with the next commands, typed in the folder `here`; `maze resume` only if the run was interrupted.
+
+    The error of one that failed says how it goes on.
+    """
     if run.run_dir is None:
         return []
     here = here or Path.cwd()
@@ -188,8 +192,7 @@ def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> li
     commands = []
     if summary.outcome != "failed":
         commands.append(f"maze eval {folder}")
-    ended_early = summary.outcome in ("failed", "interrupted") and not run.finished
-    if ended_early and (run.run_dir / "checkpoints" / "last").exists():
+    if summary.outcome == "interrupted" and not run.finished and (run.run_dir / "checkpoints" / "last").exists():
         commands.append(f"maze resume {folder}")
     if "tensorboard" in run.config.callbacks:
         commands.append(f"tensorboard --logdir {folder}")
