@@ -35,7 +35,7 @@ BESIDE = {"vdn": "qmix", "ddpg": "td3", "airl": "gail", "sacfd": "sac"}
 """Algorithms that are described on the page of another one."""
 _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#1f2430}.title{font-weight:600;font-size:13px}"
-    ".small{fill:#5a6272}.axis{stroke:#9aa7bd;fill:none}.grid{stroke:#e3e8f0}.line{fill:none;stroke-width:1.8}"
+    ".small{fill:#5a6272}.halo{paint-order:stroke;stroke:#fff;stroke-width:4px}.axis{stroke:#9aa7bd;fill:none}.grid{stroke:#e3e8f0}.line{fill:none;stroke-width:1.8}"
 )
 Points = list[list[float]]
 
@@ -251,7 +251,7 @@ def _level(beside: tuple[str, float] | None, up: Callable[[float], float], x: fl
     at = up(beside[1])
     line = f'x1="{x}" x2="{x + WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#5a6272" stroke-dasharray="4 3"'
     place = at + (12 if at < y + HEIGHT / 2 else -4)
-    return [f"<line {line}/>", _text(x + WIDTH, place, beside[0], "end")]
+    return [f"<line {line}/>", _text(x + WIDTH, place, beside[0], "end", 'class="small halo"')]
 
 
 def bars(rows: Sequence[tuple[str, float, float]], unit: str, x: float, y: float) -> list[str]:

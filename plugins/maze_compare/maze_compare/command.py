@@ -162,7 +162,8 @@ def plot(
     \b
     Examples:
       maze runs plot runs/CartPole-v1 --out curves.png
-      maze runs plot runs/first runs/second --metric loss/entropy --x seconds --smooth 5 --out entropy.svg
+      maze runs plot runs/first runs/second --metric loss/entropy \\
+        --x seconds --smooth 5 --out entropy.svg
     """
     from maze_compare.curves import Axis, curves
     from maze_compare.groups import group

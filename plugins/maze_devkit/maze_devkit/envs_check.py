@@ -36,7 +36,8 @@ def check(
     Examples:
       maze envs check CartPole-v1
       maze envs check CartPole-v1 --set env.vectorization=native
-      maze envs check minigrid:MiniGrid-Empty-5x5-v0 --wrappers drop --set wrappers.0.keys=[mission]
+      maze envs check minigrid:MiniGrid-Empty-5x5-v0 \\
+        --wrappers drop --set wrappers.0.keys=[mission]
       maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
       maze envs check --env-source my_source --set env.size=5
     """

@@ -112,11 +112,15 @@ def sweep(
 
     \b
     Examples:
-      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 --seeds 3 --steps 50000 --dir lr
-      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher random --trials 20
-      maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 --batch-size 128 --seeds 3
+      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 \\
+        --seeds 3 --steps 50000 --dir lr
+      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log \\
+        --searcher random --trials 20
+      maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 \\
+        --batch-size 128 --seeds 3
       maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
-      maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
+      maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 \\
+        --model mlp
       maze sweep --dir lr --seeds 5
       maze sweep --dir lr --rank --metric eval/return_min --take last
     """
