@@ -76,6 +76,22 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_facts_are_wrapped_between_words(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(output.sys.stdout, "isatty", lambda: True, raising=False)
+    lines = [
+        "a space of texts, which Maze does not support",
+        "To drop it: --wrappers drop --set wrappers.0.keys=[mission]",
+    ]
+    output.say_fact("problems", lines, 20)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("problems:           a space of texts")
+    assert all(line.startswith(" " * 20) for line in shown[1:])
+    assert max(map(len, shown)) <= width
+    assert " ".join(" ".join(shown).split()) == f"problems: {' '.join(lines)}"
+
+
 @pytest.mark.usefixtures("known_plugins")
 @pytest.mark.parametrize("command", TABLES)
 def test_tables_are_whole(folder, monkeypatch, command):

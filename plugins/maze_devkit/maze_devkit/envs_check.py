@@ -58,7 +58,6 @@ def check(
             if key in ("actors", "stepped") and not value:
                 continue
             lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
-            for number, line in enumerate(lines or ["none"]):
-                output.say(f"{'' if number else key + ':':20}{line}")
+            output.say_fact(key, lines or ["none"], 20)
     if report["problems"] or (strict and report["warnings"]):
         raise typer.Exit(1)
