@@ -38,7 +38,8 @@ def record(folder: Path, command: str, size: tuple[int, int], settled: Callable[
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, size)
     settings = {**os.environ, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
-    began, written, found = time.monotonic(), b"", Screens()
+    began, written = time.monotonic(), b""
+    found: Screens = []
     with subprocess.Popen(command.split(), cwd=folder, env=settings, stdin=theirs, stdout=theirs, stderr=theirs):  # noqa: S603
         os.close(theirs)
         os.set_blocking(ours, False)

@@ -23,12 +23,10 @@ def wrong_usage(error: Any) -> ConfigError:
 
 def _of_run(option: str, known: list[str], names: list[str | None]) -> str | None:
     """Return what to type for an option that the run of a command has decided; None for others."""
-    if option != "--env" or "run" not in names or "--set" not in known:
+    if option != "--env" or "run" not in names:
         return None
-    return (
-        "The environment is that of the run. To change it: --set env.id=ID\n"
-        "Without a run: maze rollout --policy NAME --env ID"
-    )
+    change = " To change it: --set env.id=ID" if "--set" in known else ""
+    return f"The environment is that of the run.{change}\nWithout a run: maze rollout --policy NAME --env ID"
 
 
 def _instead(option: str, near: Any, known: list[str]) -> str | None:

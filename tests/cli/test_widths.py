@@ -40,6 +40,7 @@ def test_help_is_whole(width):
         assert unbroken.split() == helped(path, 1000).split(), path
         long = [line for line in shown.splitlines() if cell_len(line) > width and not _is_example(line, width)]
         assert not long, (path, long)
+        assert "Commands:" in shown or "\n  Examples:\n" in shown, path
 
 
 def _is_example(line: str, width: int) -> bool:
