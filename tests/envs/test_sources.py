@@ -1,3 +1,4 @@
+import os
 import pickle
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def test_what_a_module_here_registers_is_offered_without_an_import(tmp_path, mon
     Path("my_depths.py").write_text("import gymnasium\nassert False\ngymnasium.register(id='Depths-v0')\n")
     Path("broken.py").write_text("def")
     Path("latin.py").write_bytes(b"'\xff'")
+    os.mkfifo("pipe.py")
     with pytest.raises(ConfigError, match=r"Did you mean my_depths:Depths-v0\?"):
         source(typed)
 

@@ -30,7 +30,7 @@ def _registrations(folder: Path) -> Iterator[tuple[str, str]]:
     for file in files:
         module = file.parent.name if file.name == "__init__.py" else file.stem
         with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            if module.isidentifier() and file.stat().st_size <= _BYTES:
+            if module.isidentifier() and file.is_file() and file.stat().st_size <= _BYTES:  # a pipe would not end
                 for env_id in _ids(ast.parse(file.read_bytes())):
                     yield module, env_id
 
