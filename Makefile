@@ -101,6 +101,7 @@ types: setup ## check types
 docs: setup ## regenerate the reference pages from the code
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/structure.py
+	$(BIN)/python docs/diagrams.py
 	$(BIN)/python docs/charts.py
 
 site: setup-site ## build the documentation as a site into build/site; a warning is an error

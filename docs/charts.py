@@ -2,7 +2,8 @@
 
     python docs/charts.py        write docs/pictures/algorithms/*.svg and docs/pictures/peers.svg
 
-The figures are those of docs/benchmarks/*.json. The same figures give the same pictures, to the byte.
+The figures are those of docs/benchmarks/*.json. The same figures give the same pictures, to the byte. The page of an
+algorithm that has figures shows its picture below the heading Measured, or before the presets or the references.
 """
 
 from __future__ import annotations
@@ -27,12 +28,58 @@ LEFT, TOP = 58, 46
 MOST = 12
 """Panels of a picture."""
 RECORDED = "score by seed, from recordings of half-trained SAC"
+OF_EXPERT = "score by seed, from 20 episodes of an expert"
+OF_GAMES = "% of games against random moves, by seed"
 OFFLINE = ("bc", "cql", "dt", "iql", "td3_bc")
+BESIDE = {"vdn": "qmix", "ddpg": "td3", "airl": "gail", "sacfd": "sac"}
+"""Algorithms that are described on the page of another one."""
 _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#1f2430}.title{font-weight:600;font-size:13px}"
-    ".small{fill:#5a6272}.axis{stroke:#9aa7bd;fill:none}.grid{stroke:#e3e8f0}.line{fill:none;stroke-width:1.8}"
+    ".small{fill:#5a6272}.halo{paint-order:stroke;stroke:#fff;stroke-width:4px}.axis{stroke:#9aa7bd;fill:none}.grid{stroke:#e3e8f0}.line{fill:none;stroke-width:1.8}"
 )
 Points = list[list[float]]
+
+
+class Shown(NamedTuple):
+    """What is drawn of the run that the page of an algorithm shows."""
+
+    page: str
+    row: str
+    """In page_curves.json."""
+    title: str
+    metrics: dict[str, str]
+    """Metrics, and their names in the picture."""
+    beside: tuple[str, float] | None = None
+    """A line with its name."""
+    below: str = "environment steps"
+
+
+SHOWN = (
+    Shown(
+        "ppo_lagrangian",
+        "ppo_lagrangian-Hazards-v0",
+        "Hazards-v0: cost",
+        {"train/cost_return_mean": "cost of an episode"},
+        ("the limit", 1.25),
+    ),
+    Shown(
+        "ppo_lagrangian",
+        "ppo_lagrangian-Hazards-v0",
+        "Hazards-v0: return",
+        {"train/return_mean": "return of an episode"},
+        ("the best within the limit", 5.0),
+    ),
+    Shown(
+        "maml",
+        "maml-PointNavigation",
+        "PointNavigation",
+        {"train/return_mean": "before", "train/adapted_return_mean": "after the step"},
+    ),
+    Shown(
+        "cql", "cql-Pendulum-v1", "Pendulum-v1", {"eval/return_mean": "mean return"}, ("the data", -539.0), "updates"
+    ),
+    Shown("rllib", "rllib_ppo-CartPole-v1", "rllib-ppo, CartPole-v1", {"eval/return_mean": "mean return"}),
+)
 
 
 class Panel(NamedTuple):
@@ -48,6 +95,25 @@ def main() -> None:
     (PICTURES / "algorithms").mkdir(parents=True, exist_ok=True)
     for name, picture in pictures().items():
         (PICTURES / name).write_text(picture, encoding="utf-8")
+    for page in (DOCS / "algorithms").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(with_picture(page.stem, text), encoding="utf-8")
+
+
+def with_picture(name: str, text: str) -> str:
+    """Return the page of an algorithm with its picture, if there are figures."""
+    if not (panels := list(of_algorithm(name))[:MOST]):
+        return text
+    kind = "Scores by seed" if panels[0].about in (RECORDED, OF_EXPERT, OF_GAMES) else "Learning curves"
+    titles = ", ".join(panel.title for panel in panels)
+    line = f"![{kind} on {titles}.](../pictures/algorithms/{name}.svg)"
+    shown = re.compile(rf"!\[[^]]*\]\(\.\./pictures/algorithms/{name}\.svg\)")
+    if shown.search(text):
+        return shown.sub(lambda found: line, text)
+    if "\n## Measured\n" in text:
+        return text.replace("\n## Measured\n", f"\n## Measured\n\n{line}\n", 1)
+    before = next(each for each in ("\n## Presets\n", "\n## References\n") if each in text)
+    return text.replace(before, f"\n## Measured\n\n{line}\n{before}", 1)
 
 
 def pictures() -> dict[str, str]:
@@ -62,8 +128,9 @@ def pictures() -> dict[str, str]:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return published figures by row."""
-    figures: dict[str, Any] = json.loads((DOCS / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+    """Return published figures by row; none where nothing was measured."""
+    file = DOCS / "benchmarks" / f"{name}.json"
+    figures: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return figures
 
 
@@ -76,10 +143,17 @@ def of_algorithm(name: str) -> Iterator[Panel]:
     for row, seeds in load("learning_curves").items():
         algorithm, _, rest = row.partition("-")
         found = re.search(r"(?:^|-)(\w+_v\d+|\w+-v\d+)$", rest)
-        if algorithm == name and found:
-            by_env.setdefault(found[1], {})[rest[: found.start()] or "preset"] = [*seeds.values()]
+        if name in (algorithm, BESIDE.get(algorithm)) and found:
+            label = rest[: found.start()] or ("preset" if algorithm == name else algorithm)
+            by_env.setdefault(found[1], {})[label] = [*seeds.values()]
     for env, runs in sorted(by_env.items()):
         yield Panel(env, f"mean return, {_seeds(runs)} seeds", partial(curves, runs))
+    figures = load("page_curves")
+    for each in (each for each in SHOWN if each.page == name and each.row in figures):
+        runs = figures[each.row]["runs"].values()
+        lines = {label: [seeds[metric] for seeds in runs] for metric, label in each.metrics.items()}
+        about = f"{next(iter(lines)) if len(lines) == 1 else 'mean return'}, {_seeds(lines)} seeds"
+        yield Panel(each.title, about, partial(curves, lines, beside=each.beside, below=each.below))
     yield from scores_of(name)
 
 
@@ -91,14 +165,13 @@ def scores_of(name: str) -> Iterator[Panel]:
     for row, result in load("sequence").items() if name == "dt" else ():
         yield Panel(row, RECORDED, partial(dots, result["runs"], ("the data", result["data_return"])))
     for row, result in load("imitation").items() if name == "gail" else ():
-        about = "score by seed, from 20 episodes of an expert"
-        yield Panel(row, about, partial(dots, result["runs"], ("the expert", result["expert_score"])))
+        yield Panel(row, OF_EXPERT, partial(dots, result["runs"], ("the expert", result["expert_score"])))
     learnt = load("learning")
     for row in (row for row in learnt if row.startswith("alphazero-") and name == "alphazero"):
         game = row.partition("-")[2]
         both = {each: learnt[f"{each}-{game}"]["runs"] for each in ("alphazero", "ppo") if f"{each}-{game}" in learnt}
         runs = {each: {str(run["seed"]): run for run in found} for each, found in both.items()}
-        yield Panel(game, "% of games against random moves, by seed", partial(dots, runs, None))
+        yield Panel(game, OF_GAMES, partial(dots, runs, None))
 
 
 def beside_peers() -> list[Panel]:
@@ -125,14 +198,21 @@ def beside_peers() -> list[Panel]:
 # Diagrams
 
 
-def curves(runs: dict[str, list[Points]], x: float, y: float) -> list[str]:
-    """Return learning curves: the median over the seeds, and the band from the least to the best."""
+def curves(
+    runs: dict[str, list[Points]],
+    x: float,
+    y: float,
+    beside: tuple[str, float] | None = None,
+    below: str = "environment steps",
+) -> list[str]:
+    """Return learning curves: the median over the seeds, and the band from the least to the best; `beside`: a line."""
     tables = {label: _table(seeds) for label, seeds in runs.items()}
-    every = [value for table in tables.values() for row in table for value in row[1:]]
+    every = [value for table in tables.values() for row in table for value in row[1:]] + ([beside[1]] if beside else [])
     steps = max(table[-1][0] for table in tables.values())
     low, high = min(every), max(every)
     across, up = _scale(0, steps, x, WIDTH), _scale(low, high, y + HEIGHT, -HEIGHT)
-    parts = _axes(x, y, (0, steps), (low, high), "environment steps")
+    parts = _axes(x, y, (0, steps), (low, high), below)
+    parts += _level(beside, up, x, y)
     for colour, table in zip(COLOURS, tables.values(), strict=False):
         upper = [f"{across(at):.1f},{up(best):.1f}" for at, _, _, best in table]
         lower = [f"{across(at):.1f},{up(least):.1f}" for at, least, _, _ in reversed(table)]
@@ -154,11 +234,7 @@ def dots(runs: dict[str, dict[str, Any]], beside: tuple[str, float] | None, x: f
     low, high = (low - 1, high + 1) if low == high else (low, high)
     up = _scale(low, high, y + HEIGHT, -HEIGHT)
     parts = _axes(x, y, None, (low, high), "")
-    if beside:
-        at = up(beside[1])
-        line = f'x1="{x}" x2="{x + WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#5a6272" stroke-dasharray="4 3"'
-        place = at + (12 if at < y + HEIGHT / 2 else -4)
-        parts += [f"<line {line}/>", _text(x + WIDTH, place, beside[0], "end")]
+    parts += _level(beside, up, x, y)
     for number, (label, values) in enumerate(found.items()):
         middle = x + WIDTH * (number + 0.5) / (len(found) + 0.5)
         parts.append(_text(middle, y + HEIGHT + 16, label, "middle"))
@@ -166,6 +242,16 @@ def dots(runs: dict[str, dict[str, Any]], beside: tuple[str, float] | None, x: f
             where = f'cx="{middle + 5 * (place - (len(values) - 1) / 2):.1f}" cy="{up(value):.1f}"'
             parts.append(f'<circle {where} r="3.5" fill="{COLOURS[number]}" opacity="0.8"/>')
     return parts
+
+
+def _level(beside: tuple[str, float] | None, up: Callable[[float], float], x: float, y: float) -> list[str]:
+    """Return a line with its name; nothing if there is none."""
+    if beside is None:
+        return []
+    at = up(beside[1])
+    line = f'x1="{x}" x2="{x + WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#5a6272" stroke-dasharray="4 3"'
+    place = at + (12 if at < y + HEIGHT / 2 else -4)
+    return [f"<line {line}/>", _text(x + WIDTH, place, beside[0], "end", 'class="small halo"')]
 
 
 def bars(rows: Sequence[tuple[str, float, float]], unit: str, x: float, y: float) -> list[str]:

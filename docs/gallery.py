@@ -24,6 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
+from terminal_film import draw, record
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -59,16 +60,17 @@ line-height: {line_height}px; }}
 
 
 def main() -> None:
-    """Make every picture in a folder of its own, then replace those of the documentation."""
+    """Make every picture in a folder of its own, then replace those of the documentation.
+
+    Arguments name the functions of some pictures, if only these are to be made.
+    """
+    makers = {each.__name__: each for each in MAKERS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = folder / "pictures"
         made.mkdir()
-        console(folder, made)
-        curves(folder, made)
-        sweep(folder, made)
-        pages(folder, made)
-        film(folder, made)
+        for name in sys.argv[1:] or makers:
+            makers[name](folder, made)
         (made / "made.json").write_text(json.dumps(shown(), indent=1) + "\n", encoding="utf-8")
         for file in sorted(made.iterdir()):
             shutil.copy(file, PICTURES)
@@ -80,7 +82,7 @@ def shown() -> dict[str, str]:
     from maze_core.plugins import discovery
     from maze_core.plugins.config.presets import named_presets, package, presets_of_package
 
-    commands = "".join(inspect.getsource(each) for each in (console, curves, sweep, pages, film)) + TRAIN
+    commands = "".join(inspect.getsource(each) for each in MAKERS) + TRAIN
     found = {"commands": commands}
     for name, env in PRESETS:
         plugin = discovery.load("algorithm", name)
@@ -135,6 +137,15 @@ def gif(video: Path, file: Path) -> None:
     first, *others = (frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in frames)
     pause = round(1000 * 5 / reader.get_meta_data()["fps"] / 1.5)
     first.save(file, save_all=True, append_images=others, duration=pause, loop=0, optimize=True)
+
+
+def terminal(folder: Path, made: Path) -> None:
+    """A film of a terminal: a run from its header to its end, at twice its pace."""
+    command, size = "maze train ppo --env CartPole-v1 --seed 1 --steps 30000 --epoch-length 5", (30, 100)
+    screens = record(folder, command, size, settled, every=0.3)
+    clean = [(at / 2, [line.replace(f"{folder}/", "") for line in screen]) for at, screen in screens]
+    title = "A terminal: maze train ppo, its table growing row by row, and how the run ends."
+    (made / "terminal.svg").write_text(draw(command, clean, size, title), encoding="utf-8")
 
 
 def pages(folder: Path, made: Path) -> None:
@@ -199,6 +210,9 @@ def photograph(page: str, file: Path, width: int, height: int) -> None:
         options = [*OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--screenshot={file}"]
         subprocess.run([program, *options, page], check=True, capture_output=True)  # noqa: S603
 
+
+MAKERS = (console, curves, sweep, pages, film, terminal)
+"""In the order in which they are called: later ones show runs of earlier ones."""
 
 if __name__ == "__main__":
     main()

@@ -142,7 +142,7 @@ def rooms() -> str:
             bend, x = 26 + 16 * (last - first), left + width
             path = f"M{x},{start} C{x + bend},{start} {x + bend},{end} {x + 6},{end}"
             parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
-    return _picture(720, 20 + len(ROOMS) * (height + gap), parts, "Nine rooms; each imports only rooms below it.")
+    return picture(720, 20 + len(ROOMS) * (height + gap), parts, "Nine rooms; each imports only rooms below it.")
 
 
 def road() -> str:
@@ -170,7 +170,7 @@ def road() -> str:
             middle, here, there = (y + height + v) / 2, x + width / 2, u + width / 2
             path = f"M{here},{y + height} C{here},{middle} {there},{middle} {there},{v - 6}"
         parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
-    return _picture(772, 16 + 6 * down, parts, "From the step of the environments to the gradient step.")
+    return picture(772, 16 + 6 * down, parts, "From the step of the environments to the gradient step.")
 
 
 def timeline() -> str:
@@ -195,7 +195,7 @@ def timeline() -> str:
     for x, top, bottom in ((52, *tops["each update"]), (24, update, end)):
         path = f"M72,{bottom - 12} L{x},{bottom - 12} L{x},{top + 12} L68,{top + 12}"
         parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
-    return _picture(772, y, parts, "The hooks of a run in the order of their calls.")
+    return picture(772, y, parts, "The hooks of a run in the order of their calls.")
 
 
 def callers() -> dict[str, str]:
@@ -209,7 +209,8 @@ def callers() -> dict[str, str]:
     return {name: file for name, file in found.items() if file}
 
 
-def _picture(width: int, height: int, parts: list[str], title: str) -> str:
+def picture(width: int, height: int, parts: list[str], title: str) -> str:
+    """Return a picture of these parts on white."""
     tip = '<marker id="tip" markerWidth="8" markerHeight="8" refX="6" refY="4" orient="auto">'
     tip += '<path d="M0,0 L8,4 L0,8 z" style="fill:#5b7db1;stroke:none"/></marker>'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"><title>{title}</title>'

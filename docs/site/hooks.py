@@ -273,8 +273,13 @@ def boost(path: str) -> float:
     return next((factor for beginning, factor in BOOSTS.items() if path.startswith(beginning)), 1.0)
 
 
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+
+
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Show `|` in the code of tables, where Markdown needs a backslash before it, and keep a number with its `±`."""
-    return re.sub(
+    """Show `|` in the code of tables, where Markdown needs a backslash before it; keep a number with its `±`, and the
+    hyphens of an option in the text with its name."""
+    html = re.sub(
         r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|").replace(" ± ", "&nbsp;±&nbsp;"), html, flags=re.DOTALL
     )
+    return re.sub(r"<code>[^<]*</code>", lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)

@@ -56,6 +56,17 @@ def say(message: str) -> None:
     typer.echo(printable(message))
 
 
+def say_fact(name: str, lines: Sequence[str], indent: int) -> None:
+    """Print a name and, beginning at the column `indent`, its lines; a terminal's are wrapped between words."""
+    from maze_core.cli.table_layout import wrapped
+
+    if sys.stdout.isatty():
+        room = max(shutil.get_terminal_size().columns - indent, 20)
+        lines = [part for line in lines for part in wrapped(printable(line), room)]
+    for number, line in enumerate(lines):
+        say(f"{'' if number else name + ':':{indent}}{line}")
+
+
 def finish(summary: RunSummary) -> None:
     """Exit with the exit code of a run."""
     if summary.outcome == "interrupted":

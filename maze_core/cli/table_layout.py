@@ -56,7 +56,7 @@ def _lines(row: Sequence[str], kept: Sequence[int], widths: Sequence[int], prose
     """Return the lines of one row."""
     parts = [[row[i]] for i in kept]
     if prose in kept:
-        parts[-1] = _wrapped(row[prose], widths[prose])
+        parts[-1] = wrapped(row[prose], widths[prose])
     count = max(map(len, parts))
     return [
         (" " * _GAP)
@@ -66,7 +66,7 @@ def _lines(row: Sequence[str], kept: Sequence[int], widths: Sequence[int], prose
     ]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Return a text in lines of at most `width` characters, unless a word is longer."""
     lines = [""]
     for word in text.split():

@@ -15,10 +15,18 @@ def wrong_usage(error: Any) -> ConfigError:
     if option is None or not hasattr(error, "possibilities"):
         text = error.format_message().rstrip(".")
         return ConfigError(f"{text[:1].lower()}{text[1:]}", hint=f"Next: {asked}")
-    known = [name for each in (context.command.params if context else ()) for name in each.opts]
-    return ConfigError(
-        "there is no such option", option, _instead(option, error.possibilities, known) or f"Next: {asked}"
-    )
+    parameters = context.command.params if context else ()
+    known = [name for each in parameters for name in each.opts]
+    hint = _of_run(option, known, [each.name for each in parameters]) or _instead(option, error.possibilities, known)
+    return ConfigError("there is no such option", option, hint or f"Next: {asked}")
+
+
+def _of_run(option: str, known: list[str], names: list[str | None]) -> str | None:
+    """Return what to type for an option that the run of a command has decided; None for others."""
+    if option != "--env" or "run" not in names:
+        return None
+    change = " To change it: --set env.id=ID" if "--set" in known else ""
+    return f"The environment is that of the run.{change}\nWithout a run: maze rollout --policy NAME --env ID"
 
 
 def _instead(option: str, near: Any, known: list[str]) -> str | None:

@@ -10,6 +10,23 @@ from maze_core.envs.checks import MisfitError, VectorRewardError
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.other_interfaces import old_api
 
+_REPLAYED = (
+    "An unfinished episode was being replayed from its seed and actions, so that the run goes on where it stopped. The "
+    "same actions had raised nothing before: the environment is not reproducible.\n"
+    "Next: draw all its random numbers from the seed that `reset` is given. What this run has learnt can begin a new "
+    "run: maze train ALGORITHM --init-from RUN"
+)
+
+
+@contextmanager
+def replay() -> Iterator[None]:
+    """Say of an error raised inside that it arose while unfinished episodes were replayed."""
+    try:
+        yield
+    except RunError as exc:
+        exc.args = (f"{exc}\n{_REPLAYED}",)
+        raise
+
 
 def place(environment: int, episode: int, step: int) -> str:
     """Return the beginning of an error about an environment.

@@ -197,11 +197,16 @@ class MaskCheck:
     def check(self, obs: Tree) -> None:
         """Raise RunError if a mask of observations forbids every choice; only masks are read."""
         if (closed := self.find(obs)) is not None:
-            raise RunError(
-                f"{closed.problem} (row {closed.row} of {closed.rows}).\n"
-                "An environment must leave at least one action allowed, or end the episode. Without the mask:"
-                f" --wrappers drop --set 'wrappers.0.keys=[{closed.leaf}]', beside the keys that are dropped already"
-            )
+            raise no_choice(f"{closed.problem} (row {closed.row} of {closed.rows})", closed.leaf)
+
+
+def no_choice(problem: str, leaf: str) -> RunError:
+    """Return the error for a mask, the observation's leaf `leaf`, that forbids every choice."""
+    return RunError(
+        f"{problem}\nNext: let the environment allow at least one action in each step, or end the episode there.\n"
+        "An environment of others that accepts every action can be trained without its mask: --wrappers drop --set "
+        f"'wrappers.0.keys=[{leaf}]', beside the keys that are dropped already"
+    )
 
 
 def _places(action: Leaf) -> list[str]:

@@ -17,7 +17,7 @@ from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_num
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
-from maze_core.envs.faults import failure, place
+from maze_core.envs.faults import failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.recorded_state import check_state, same_rewards
@@ -206,8 +206,9 @@ class SerialVectorEnv:
         known = "memory" in state  # an older version did not write it
         if known:
             self.load_memory(state["memory"])
-        exact = [self._replay(i, int(lengths[i]), state, out) for i in range(self.num_envs)]
-        self._after_write(out)
+        with replay():
+            exact = [self._replay(i, int(lengths[i]), state, out) for i in range(self.num_envs)]
+            self._after_write(out)
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
         if not (same and all(exact) and (known or not any(self._lasting))):
             warnings.warn(

@@ -292,7 +292,10 @@ def _unknown(kind: str, name: str) -> ConfigError:
     if any(name == found.name for found in declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
     elif kind == "policy" and ":" in name:
-        hint = "A file cannot name a class. If you trust it, name it on the command line, or in your program"
+        hint = (
+            "A file cannot name a class. If you trust it, name it again on the command line, as in --set "
+            f"PATH={shown(name)}, or in your program"
+        )
     elif advice := _hint(name) or missing(kind, name) or uninstalled(name):
         hint = advice
     elif near:

@@ -209,8 +209,7 @@ def test_force_color_does_not_make_a_pipe_a_terminal(monkeypatch):
         ("stopped", True, ["eval", "logdir"]),
         ("interrupted", True, ["eval", "resume", "logdir"]),
         ("interrupted", False, ["eval", "logdir"]),
-        ("failed", True, ["resume", "logdir"]),
-        ("failed", False, ["logdir"]),
+        ("failed", True, ["logdir"]),  # the error says how to go on
     ],
 )
 def test_what_to_type_next(make_run, capsys, tmp_path, outcome, saved, commands):
@@ -225,6 +224,8 @@ def test_what_to_type_next(make_run, capsys, tmp_path, outcome, saved, commands)
 def test_the_outcome_is_not_said_twice(make_run, capsys):
     play(make_run(), [], RunSummary("interrupted", "interrupted by Ctrl-C", 1, 1, 1, 1.0))
     assert "interrupted  by Ctrl-C\n" in capsys.readouterr().out
+    play(make_run(), [], summary("failed"))
+    assert "\nfailed\n" in capsys.readouterr().out  # the error follows
 
 
 def test_a_total_is_not_counted_as_a_part(make_run, capsys):
@@ -329,3 +330,23 @@ def test_metrics_that_are_asked_for_are_columns(make_run, make_epoch, capsys):
     assert "eval/kpi/waste" in header
     assert "\x1b" not in header
     assert "0.250" in row
+
+
+def test_a_metric_that_nothing_records_is_said_once_when_the_names_are_known(make_run, make_epoch, capsys):
+    asked = ("eval/kpi/wast", "train/retrun_mean", "loss/entorpy", "eval/qwertz", "eval/return_mean")
+    console, run = Console(Console.Config(name="console", style="plain", metrics=asked)), make_run()
+
+    def notes(**metrics):
+        capsys.readouterr()
+        console.on_epoch_end(run, make_epoch(1, **metrics))
+        lines = capsys.readouterr().out.splitlines()
+        prefix = "  note    callbacks.console.metrics: nothing has recorded "
+        return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+
+    console.on_run_start(run)
+    assert notes(**{"loss/entropy": 1.0}) == ["loss/entorpy so far; did you mean loss/entropy?"]
+    assert notes(**{"train/return_mean": 2.0}) == ["train/retrun_mean so far; did you mean train/return_mean?"]
+    evaluated = {"eval/return_mean": 1.0, "eval/kpi/waste": 0.5}
+    known = "known: eval/kpi/waste, eval/return_mean, loss/entropy, train/return_mean"
+    assert notes(**evaluated) == ["eval/kpi/wast so far; did you mean eval/kpi/waste?", f"eval/qwertz so far; {known}"]
+    assert notes(**evaluated) == []

@@ -120,6 +120,13 @@ WRONG = {
     "schedule without an end": (setting("algorithm.lr_schedule=linear", "steps=null"), ["algorithm.lr_schedule"]),
     "image for an mlp": (("train", "ppo", "--env", "Image-v0"), ["'observation'", "cnn"]),
     "space nobody supports": (("train", "ppo", "--env", "Text-v0"), ["'note'", "Text"]),
+    **{
+        f"{command} of a class": ((*command.split(), "mine:Go"), ["'mine:Go' is not a run", "RUN --policy mine:Go"])
+        for command in ("eval", "resume", "rollout", "view", "serve", "config show", "profile", "export --out x.onnx",
+                        "runs list", "runs watch")
+    },
+    "eval in another environment": (("eval", "x", "--env", "y"), ["--set env.id=ID", "maze rollout --policy NAME"]),
+    "eval of an algorithm": (("eval", "ppo"), ["but an algorithm", "maze train ppo"]),
     "resume of nothing": (("resume", "nowhere"), ["nowhere is not a run directory"]),
     "resume of a folder": (("resume", "full"), ["full is not a run directory"]),
     "eval of nothing": (("eval", "nowhere"), ["nowhere is not a run directory"]),

@@ -27,15 +27,23 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 @pytest.fixture(scope="module")
 def generate() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))  # as for a script: it imports its neighbours
+        patch.syspath_prepend(str(ROOT / "docs"))  # it imports its neighbours late, too
         yield _script("generate")
 
 
-@pytest.mark.parametrize("script", ["structure", "charts"])
-def test_drawn_pictures_are_up_to_date(script: str) -> None:
+@pytest.mark.parametrize("script", ["structure", "charts", "diagrams"])
+def test_drawn_pictures_are_up_to_date_and_on_a_page(script: str) -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/**/*.md"))
     for name, drawn in _script(script).pictures().items():
         committed = (ROOT / "docs" / "pictures" / name).read_text(encoding="utf-8")
         assert committed == drawn, f"docs/pictures/{name} shows neither code nor figures of today: run `make docs`"
+        assert f"pictures/{name})" in shown, f"no page shows docs/pictures/{name}"
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/algorithms/*.md")), ids=lambda page: page.stem)
+def test_every_algorithm_with_figures_shows_its_picture(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == _script("charts").with_picture(page.stem, text), "run `make docs`"
 
 
 def test_the_gallery_is_not_older_than_what_it_shows() -> None:
@@ -100,7 +108,9 @@ def _script(name: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))  # as for a script: it imports its neighbours
+        spec.loader.exec_module(module)
     return module
 
 

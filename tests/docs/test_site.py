@@ -57,6 +57,13 @@ def _module(name: str, file: Path) -> ModuleType:
 # Navigation and reference
 
 
+def test_options_and_numbers_are_not_broken(hooks: Any) -> None:
+    html = r"<p><code>maze eval RUN --set a=1 -n 3</code></p><td>1 ± 2 <code>a \| b-c</code></td>"
+    options = '<span class="option">--set</span> a=1 <span class="option">-n</span> 3'
+    cell = "<td>1&nbsp;±&nbsp;2 <code>a | b-c</code></td>"
+    assert hooks.on_page_content(html, None, None, None) == f"<p><code>maze eval RUN {options}</code></p>{cell}"
+
+
 def test_the_navigation_has_every_page_once(hooks: Any) -> None:
     found = list(_leaves(hooks.navigation((DOCS / "index.md").read_text(encoding="utf-8"))))
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"index.md"}

@@ -181,6 +181,19 @@ def test_an_environment_that_does_not_repeat_itself_is_warned_of():
     drive(env, out, range(50))
 
 
+def test_an_environment_that_raises_in_a_replay_is_told_of_the_replay():
+    failing = FailingEnv("raise", at=9)
+    env, out = start(lambda i: failing, 1)
+    env.step({"action": np.array([2])}, out)
+    state, failing._at = env.state(), 1
+    with pytest.raises(RunError) as caught:
+        env.restore(SEEDS, state, out)
+    what, when, following = str(caught.value).splitlines()
+    assert what == "environment 0 (episode 0, step 1) raised ZeroDivisionError: the wheel came off"
+    assert when.startswith("An unfinished episode was being replayed from its seed and actions")
+    assert following.endswith("maze train ALGORITHM --init-from RUN")
+
+
 def test_another_number_of_environments_is_refused():
     env, _out = start(lambda i: SeededWalk(), 2)
     state = env.state()

@@ -1,3 +1,4 @@
+import os
 import pickle
 import subprocess
 import sys
@@ -82,6 +83,17 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
     assert length_of(env) == 9
     with pytest.raises(ConfigError, match="Levels-v0"):
         source("my_levels_of_maze:Level-v0")
+
+
+@pytest.mark.parametrize("typed", ["my_depths", "Depths-v0", "depths", "My_depth"])
+def test_what_a_module_here_registers_is_offered_without_an_import(tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    Path("my_depths.py").write_text("import gymnasium\nassert False\ngymnasium.register(id='Depths-v0')\n")
+    Path("broken.py").write_text("def")
+    Path("latin.py").write_bytes(b"'\xff'")
+    os.mkfifo("pipe.py")
+    with pytest.raises(ConfigError, match=r"Did you mean my_depths:Depths-v0\?"):
+        source(typed)
 
 
 @pytest.mark.parametrize(

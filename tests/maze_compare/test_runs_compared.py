@@ -54,7 +54,7 @@ def test_filters_and_order():
     [
         (["list", "--sort", "stat"], "--sort: unknown 'stat'; did you mean state"),
         (["list", "--state", "dead"], "--state: unknown 'dead'"),
-        (["list", "nowhere"], "there is no folder nowhere"),
+        (["list", "nowhere"], "nowhere is not a run directory: there is no such folder"),
         (["list", "--where", "lr"], "path=value"),
         (["compare", "runs", "--env", "None-v0"], "no run matches these filters"),
         (["plot", "runs", "--out", "a.png", "--x", "steps"], "--x: unknown 'steps'; did you mean env_steps"),

@@ -65,6 +65,16 @@ def test_running_runs_come_first_with_progress_and_curve(make_run, tmp_path):
     assert second.split()[3:6] == ["finished", "200", "-"]
 
 
+def test_a_curve_that_no_run_has_is_said(make_run, tmp_path):
+    make_run("one", [1.0, 2.0])
+    runs = Runs([tmp_path / "runs"]).read()
+    assert (
+        "curve: no run has eval/retrun_mean; did you mean eval/return_mean?"
+        in drawn(runs, metric="eval/retrun_mean")[-1]
+    )
+    assert "curve: eval/return_mean  " in drawn(runs)[-1]
+
+
 def test_a_run_is_read_again_only_when_it_changes_or_its_process_ends(make_run, tmp_path, monkeypatch):
     done, going = make_run("done", [1.0]), make_run("going", [1.0], outcome=None)
     runs, read = Runs([tmp_path / "runs"]), []
@@ -216,5 +226,5 @@ def test_in_a_pipe_it_prints_once_with_filters(make_run, tmp_path):
 
 
 def test_wrong_input_is_one_line(tmp_path):
-    assert "there is no folder" in called(tmp_path / "nowhere", code=2)
+    assert "there is no such folder" in called(tmp_path / "nowhere", code=2)
     assert "--state" in called(tmp_path, "--state", "runing", code=2)

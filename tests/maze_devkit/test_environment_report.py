@@ -137,6 +137,10 @@ def test_what_the_seed_does_not_decide_is_found(examine):
 @pytest.mark.parametrize("form", ["a Dict", "a Tuple for a Tuple", "a board"])
 def test_masks_of_every_form_are_followed(examine, form):
     assert examine(partial(Guarded, form)).problems == []
+    problem = examine(partial(Guarded, form, closed=4)).problems[0]
+    what, following, *_ = problem.splitlines()
+    assert "forbids every choice" in what
+    assert following.startswith("Next: let the environment allow at least one action in each step")
 
 
 def test_masks_hide_no_fault(examine):

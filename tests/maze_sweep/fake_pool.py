@@ -23,6 +23,7 @@ class FakePool:
 
     def start(self, job: Any) -> None:
         self.started.append(job.name)
+        self.classes = job.classes
         self.running[job.name] = job
         self.most = max(self.most, len(self.running))
         write_run(job, epochs=1)

@@ -8,6 +8,8 @@ import signal
 import gymnasium
 import numpy as np
 
+from maze_core import ActingPolicy, PluginConfig
+
 
 class Breaks(gymnasium.Env):
     """Raises at its tenth step."""
@@ -34,6 +36,16 @@ class Dies(Breaks):
 
     def end(self):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class First(ActingPolicy):
+    """Takes the first action."""
+
+    class Config(PluginConfig):
+        """It has no parameters."""
+
+    def act(self, obs, rngs):
+        return {"action": np.zeros(len(rngs), np.int64)}
 
 
 gymnasium.register("Breaks-v0", Breaks)

@@ -70,6 +70,25 @@ def test_what_all_runs_share_is_said_as_for_a_single_one(pools):
     assert "model.name: unknown model 'mpl'" in maze(*SMALL[:-1], "other", "--model", "mpl", code=2).stderr
 
 
+def test_a_policy_class_is_used_only_if_it_is_typed(pools, monkeypatch):
+    made, _ = pools
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    first = "algorithm.initial_sampling_policy=sweep_envs:First"
+    begin = ["dqn", "--env", "CartPole-v1", "--over", "algorithm.lr=1,2", "--steps", "500", "--dir", "s"]
+    wrong = maze(*begin, "--initial-sampling-policy", "sweep_envs:Frist", code=2)
+    assert "the module 'sweep_envs' has no 'Frist'" in wrong.stderr
+    assert (
+        "algorithm.initial_sampling_policy.name: unknown policy 'fist'"
+        in maze(*begin[:3], "--over", "algorithm.initial_sampling_policy=random,fist", code=2).stderr
+    )
+    maze(*begin, "--initial-sampling-policy", "sweep_envs:First")
+    assert made[-1].classes == ("sweep_envs:First",)
+    refused = maze("--dir", "s", "--seeds", "2", code=2)
+    assert "name it again on the command line, as in --set PATH='sweep_envs:First'" in refused.stderr
+    maze("--dir", "s", "--seeds", "2", "--set", first)
+    assert made[-1].started == ["t000-s1", "t001-s1"]
+
+
 def test_going_on_needs_no_more_than_the_folder(pools):
     made, _ = pools
     maze(*SMALL, "--quiet")

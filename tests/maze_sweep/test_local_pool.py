@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,10 +64,12 @@ def test_how_jobs_end(tmp_path):
         pool.start(job(tmp_path, "bad", env="sweep_envs:Breaks-v0"))
         pool.start(job(tmp_path, "dying", env="sweep_envs:Dies-v0"))
         pool.start(job(tmp_path, "asked", **ENDLESS))
+        pool.start(_ruled(job(tmp_path, "ruled")))
         wait_for(tmp_path / "asked" / "metrics.jsonl")
         pool.interrupt("asked")
         pool.interrupt("asked")  # twice is as good as once
-        ends = collect(pool, 4)
+        ends = collect(pool, 5)
+    assert ends.pop("ruled").outcome == "finished"
     assert {name: end.outcome for name, end in ends.items()} == {
         "good": "finished", "bad": "failed", "dying": "killed", "asked": "interrupted"
     }  # fmt: skip
@@ -79,6 +82,14 @@ def test_how_jobs_end(tmp_path):
     assert "error: " in log
     assert "sweep_envs.py" in log  # the traceback leads to the user's own code
     assert "finished" in (tmp_path / "logs" / "good.log").read_text()
+
+
+def _ruled(like: SweepJob) -> SweepJob:
+    """Return a job whose first steps are those of a policy class that the user has named."""
+    name = "sweep_envs:First"
+    flags = {"steps": 40, "algorithm.initial_sampling_policy": name, "algorithm.initial_buffer_size": 20}
+    config = assemble("dqn", "CartPole-v1", "none", flags={**flags, "evaluation.n_episodes": 1, "seed": 0})
+    return replace(like, config=config.model_dump(mode="json"), classes=(name,))
 
 
 def test_a_killed_job_ends_as_if_it_had_not_been(tmp_path, whole_state, assert_same):

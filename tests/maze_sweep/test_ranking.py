@@ -296,7 +296,9 @@ def test_a_sweep_is_ranked_by_another_metric(pools):
     least = json.loads(maze("--dir", "s", "--rank", "--minimize", "--json").stdout)
     assert (least["minimize"], least["trials"][0]["trial"]) == (True, 0)
     assert "Did you mean loss/policy?" in maze("--dir", "s", "--rank", "--metric", "loss/polcy", code=2).stderr
-    assert "seeds: cannot be changed by --rank" in maze("--dir", "s", "--rank", "--seeds", "3", code=2).stderr
+    for typed in (["--seeds", "3"], ["--experiment", "quick"], ["--set", "steps=3"], ["--jobs", "2"]):
+        wrong = maze("--dir", "s", "--rank", *typed, code=2).stderr
+        assert wrong == f"error: {typed[0]}: cannot be changed by --rank, which runs nothing\nLeave it out.\n"
     assert "--dir" in maze("--rank", code=2).stderr
     assert "contains no sweep" in maze("--rank", "--dir", "nowhere", code=2).stderr
     assert len(pools.made) == 1

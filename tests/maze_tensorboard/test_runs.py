@@ -1,8 +1,11 @@
 """What TensorBoard shows of whole runs, and runs where the callback is not installed."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
@@ -36,6 +39,14 @@ def test_tensorboard_has_the_histograms_and_the_settings(quick):
     assert settings["algorithm.n_rollout_steps"].number_value == QUICK["algorithm.n_rollout_steps"]
     assert settings["algorithm.name"].string_value == "ppo"
     assert "_hparams_/session_end_info" in runs.PluginRunToTagToContent("hparams")["tensorboard"]
+    # In the order of the guide, within which each group is in order, too.
+    tags = EventAccumulator(str(context.run_dir / "tensorboard")).Reload().Tags()["scalars"]
+    groups = {tag.partition("/")[0]: [] for tag in sorted(tags)}
+    for tag in tags:
+        groups[tag.partition("/")[0]].append(tag)
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "loggers.md").read_text(encoding="utf-8")
+    assert list(groups) == re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE)
+    assert all(found == sorted(found) for found in groups.values()), groups
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_an_algorithm_begins_with_a_class_and_goes_on_once_it_is_repeated():
     more = ["resume", "run", "-q", "--set", "algorithm.n_epochs=2"]
     refused = maze(*more, code=2)
     assert "unknown policy 'rules:Balance'" in refused.stderr
-    assert "If you trust it, name it on the command line" in refused.stderr
+    assert "name it again on the command line, as in --set PATH='rules:Balance'" in refused.stderr
     assert "rules" not in sys.modules
     maze(*more, "--set", first)
 

@@ -17,9 +17,9 @@ _EXAMPLES = """
 \b
 Examples:
   maze train {name} --env CartPole-v1
-  maze train {name} --env CartPole-v1 --seed 1 --steps 100000 --run-dir runs/first
-  maze train {name} --config experiment.yaml --set evaluation.n_episodes=20
-  maze train {name} --env my_package:MyEnv-v0 --set env.kwargs.size=5
+  maze train {name} --env CartPole-v1 --seed 1 --run-dir runs/first
+  maze train {name} --config experiment.yaml --steps 100000
+  maze train {name} --env my_envs:Larger-v0 --set env.kwargs.size=5
 """
 
 

@@ -18,6 +18,7 @@ from gymnasium import spaces
 from maze_core.base.errors import MazeError
 from maze_core.base.local_modules import permit
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.sources.gymnasium import made_in
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
@@ -119,20 +120,13 @@ def _registered(module: str, problems: list[str]) -> list[str]:
         before = set(gymnasium.registry)
         _silent(lambda: import_module(module, "TEXT"))
         new = set(gymnasium.registry) - before
-        return [f"{module}:{env_id}" for env_id in (new or {e for e in gymnasium.registry if _made_in(module, e)})]
-    ids = [env_id for env_id in gymnasium.registry if not any(_made_in(each, env_id) for each in _REGISTER_ON_IMPORT)]
+        return [f"{module}:{env_id}" for env_id in (new or {e for e in gymnasium.registry if made_in(module, e)})]
+    ids = [env_id for env_id in gymnasium.registry if not any(made_in(each, env_id) for each in _REGISTER_ON_IMPORT)]
     for name in _REGISTER_ON_IMPORT:
         if _installed(name):
             _caught(partial(import_module, name, "TEXT"), problems)
-            ids += [f"{name}:{env_id}" for env_id in gymnasium.registry if _made_in(name, env_id)]
+            ids += [f"{name}:{env_id}" for env_id in gymnasium.registry if made_in(name, env_id)]
     return ids
-
-
-def _made_in(module: str, env_id: str) -> bool:
-    """Return True if a registered environment is defined in a module's package."""
-    entry_point = gymnasium.registry[env_id].entry_point
-    where = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
-    return where.partition(":")[0].partition(".")[0] == module.partition(".")[0]
 
 
 def _installed(module: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from maze_core.base.terminal_text import argument, counted, printable
+from maze_core.cli.console.asked import AskedMetrics
 from maze_core.cli.console.greedy_gap import Gap, GreedyGap
 from maze_core.cli.console.output import LiveOutput, Output, PlainOutput, is_terminal, writes_unicode
 from maze_core.cli.console.table import EpochTable, Line, duration, score
@@ -36,6 +37,7 @@ class Console(Plugin):
     """Say what is trained, report every epoch as a row of a table, and end with what to type next."""
 
     Config: ClassVar[type[PluginConfig]] = ConsoleConfig
+    config: ConsoleConfig
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -44,6 +46,7 @@ class Console(Plugin):
         self._table: EpochTable | None = None
         self._status: Status | None = None
         self._gap = GreedyGap()
+        self._asked = AskedMetrics(self.config.metrics)
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
@@ -73,15 +76,18 @@ class Console(Plugin):
         self._gap.add(epoch.metrics)
         if self._status is not None:
             self._status.epoch_ended(epoch)
-        for line in self._table.lines(epoch, self._output.width()):
-            self._output.write(line)
+        self._write_row(self._output, self._table, epoch)
 
     @hookimpl
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
         """Write a row for an evaluation within an epoch."""
         if self._output is not None and self._table is not None:
-            for line in self._table.lines(epoch, self._output.width()):
-                self._output.write(line)
+            self._write_row(self._output, self._table, epoch)
+
+    def _write_row(self, output: Output, table: EpochTable, epoch: EpochReport) -> None:
+        lines = table.lines(epoch, output.width())
+        for line in [*lines, *(_fact("note", each) for each in self._asked.missing(epoch.metrics))]:
+            output.write(line)
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
@@ -93,6 +99,8 @@ class Console(Plugin):
         sampled = run.config.evaluation.deterministic and not run.explores
         gap = self._gap.find() if sampled and summary.outcome != "failed" else None
         advice = [] if gap is None else sampling_advice(run, summary, gap, self._here)
+        for each in self._asked.missing(summary.final_evaluation, last=True):
+            self._output.write(_fact("note", each))
         for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary, self._here)]:
             self._output.write(line)
         self._output = self._table = self._status = None
@@ -123,7 +131,8 @@ def header(run: Run, here: Path) -> list[Line]:
 def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     """Return lines about how the run ended and how good its policy is."""
     style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
-    reason = summary.reason.removeprefix(f"{summary.outcome} ")
+    # The error that ended a run is printed after this.
+    reason = "" if summary.outcome == "failed" else summary.reason.removeprefix(f"{summary.outcome} ")
     lines: list[Line] = [[], [(summary.outcome, style), (f"  {reason}" if reason else "", "")]]
     lines.append(
         _fact(
@@ -172,7 +181,10 @@ def sampling_advice(run: Run, summary: RunSummary, gap: Gap, here: Path) -> list
 
 
 def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> list[Line]:
-    """Return lines with the next commands, typed in the folder `here`; `maze resume` only if the run did not finish."""
+    """Return lines with the next commands, typed in the folder `here`; `maze resume` only if the run was interrupted.
+
+    The error of one that failed says how it goes on.
+    """
     if run.run_dir is None:
         return []
     here = here or Path.cwd()
@@ -180,8 +192,7 @@ def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> li
     commands = []
     if summary.outcome != "failed":
         commands.append(f"maze eval {folder}")
-    ended_early = summary.outcome in ("failed", "interrupted") and not run.finished
-    if ended_early and (run.run_dir / "checkpoints" / "last").exists():
+    if summary.outcome == "interrupted" and not run.finished and (run.run_dir / "checkpoints" / "last").exists():
         commands.append(f"maze resume {folder}")
     if "tensorboard" in run.config.callbacks:
         commands.append(f"tensorboard --logdir {folder}")

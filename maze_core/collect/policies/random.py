@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import RunError
 from maze_core.collect.policies.base import ActingPolicy
-from maze_core.envs.masks import mask_leaves
+from maze_core.envs.masks import mask_leaves, no_choice
 from maze_core.envs.spaces import allocate, flatten_space, float_bounds, space_specs
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _choice(rng: np.random.Generator, size: int, mask: np.ndarray | None, place:
         return int(rng.integers(size))
     allowed = np.flatnonzero(mask)
     if not len(allowed):
-        raise RunError(f"the mask {place!r} forbids every choice")
+        raise no_choice(f"the mask {place!r} forbids every choice", place)
     return int(allowed[rng.integers(len(allowed))])
 
 

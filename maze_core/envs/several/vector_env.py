@@ -13,7 +13,7 @@ from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
-from maze_core.envs.faults import failure, place
+from maze_core.envs.faults import failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.recorded_state import check_state
 from maze_core.envs.serial import SerialVectorEnv
@@ -151,7 +151,8 @@ class AgentsVectorEnv:
         self._clock = len(state["rewards"])
         for key, leaf in state["observation"].items():
             self._current[key][...] = leaf
-        exact = [self._replay(c, int(lengths[c]), state) for c in range(len(self.envs))]
+        with replay():
+            exact = [self._replay(c, int(lengths[c]), state) for c in range(len(self.envs))]
         same = np.array_equal(self._acting, state["acting"]) and all(
             np.array_equal(self._current[key], leaf) for key, leaf in state["observation"].items()
         )

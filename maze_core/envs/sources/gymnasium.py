@@ -23,6 +23,7 @@ from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.sources.imports import import_module
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
+from maze_core.envs.sources.registered_here import registered_here
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import ids_elsewhere
@@ -233,10 +234,20 @@ def _suggestion(name: str, module: str) -> str:
         return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
     if not module and name.startswith(_OF_ROBOTICS):
         return f"It comes with `pip install gymnasium-robotics`: --env gymnasium_robotics:{name}"
+    if not module and (here := registered_here(name)):
+        return f"Did you mean {' or '.join(map(printable, here))}?"
     near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
     if near:
-        return f"Did you mean {' or '.join(near)}?"
+        names = [f"{module}:{each}" if module and made_in(module, each) else each for each in near]
+        return f"Did you mean {' or '.join(names)}?"
     return "Name your own environments `module:Id`, with the module that registers them."
+
+
+def made_in(module: str, env_id: str) -> bool:
+    """Return True if an environment of gymnasium's registry is defined in a module's package."""
+    entry_point = getattr(gymnasium.registry.get(env_id), "entry_point", "")
+    where = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+    return where.partition(":")[0].partition(".")[0] == module.partition(".")[0]
 
 
 def _module_of(env_id: str) -> str:

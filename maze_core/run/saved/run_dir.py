@@ -16,6 +16,8 @@ from typing import IO
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.base.terminal_text import argument, printable
+from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
@@ -173,8 +175,25 @@ def find_run(path: Path) -> Path:
     if began:
         raise ConfigError(f"{printable(path)} holds {_ONLY_BEGAN}", hint=_ANEW)
     if CONFIG not in there:
-        raise ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})")
+        raise no_run(path)
     return path.resolve()
+
+
+def no_run(path: Path) -> ConfigError:
+    """Return the error for what was typed in place of a run and is none, with what may have been meant."""
+    name = str(path)
+    if is_class_name(name) and not path.exists():
+        return ConfigError(
+            f"{name!r} is not a run, but the name of a class",
+            hint=f"A policy acts in the environment of a run: maze eval RUN --policy {name}\n"
+            f"or in any other: maze rollout --policy {name} --env ID",
+        )
+    if path.exists():
+        return ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})")
+    if name in discovery.names("algorithm"):
+        return ConfigError(f"{name} is not a run directory, but an algorithm", hint=f"Next: maze train {name} --env ID")
+    hint = "Runs are in `runs` unless --run-dir named another folder."
+    return ConfigError(f"{printable(path)} is not a run directory: there is no such folder", hint=hint)
 
 
 def checkpoint_folder(run_dir: Path, name: str | None) -> Path:

@@ -162,7 +162,8 @@ def plot(
     \b
     Examples:
       maze runs plot runs/CartPole-v1 --out curves.png
-      maze runs plot runs/first runs/second --metric loss/entropy --x seconds --smooth 5 --out entropy.svg
+      maze runs plot runs/first runs/second --metric loss/entropy \\
+        --x seconds --smooth 5 --out entropy.svg
     """
     from maze_compare.curves import Axis, curves
     from maze_compare.groups import group
@@ -209,14 +210,14 @@ def watch(
     from maze_compare.records import DamagedRun, State
     from maze_compare.table import Runs
     from maze_compare.watching import watch as watch_runs
-    from maze_core.base.errors import ConfigError
+    from maze_core.run.saved.run_dir import no_run
 
     if state is not None:
         _check("--state", state, (*get_args(State), "damaged"))
     places = folders or [Path("runs")]
     for place in places:
         if not place.is_dir():
-            raise ConfigError(f"there is no folder {place}", hint="Runs are in `runs` unless --run-dir named another.")
+            raise no_run(place)
 
     def wanted(run: RunRecord | DamagedRun) -> bool:
         if isinstance(run, DamagedRun):

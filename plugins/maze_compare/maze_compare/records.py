@@ -16,7 +16,7 @@ from maze_core.plugins.config.raw import Raw
 from maze_core.plugins.config.record import CONFIG, RECORD, read_record
 from maze_core.run.saved.manifest import last_extents
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
-from maze_core.run.saved.run_dir import is_locked
+from maze_core.run.saved.run_dir import is_locked, no_run
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""
@@ -145,7 +145,7 @@ def read_run(path: Path) -> RunRecord:
         ConfigError: there is none, or a file is damaged.
     """
     if not os.path.lexists(path / CONFIG):
-        raise ConfigError(f"{path} is not a run directory (it has no {CONFIG})")
+        raise no_run(path)
     config = read_checksummed(path / CONFIG)
     if not all(isinstance(config.get(part), dict) for part in ("env", "algorithm")):
         raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
@@ -187,8 +187,7 @@ def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
     found: dict[Path, RunRecord | DamagedRun] = {}
     for place in places:
         if not place.exists():
-            hint = "Runs are in `runs` unless --run-dir named another folder."
-            raise ConfigError(f"there is no folder {place}", hint=hint)
+            raise no_run(place)
         folders = list(run_folders(place))
         if not folders:
             raise ConfigError(f"{place} contains no run", hint="Next: maze train ppo --env CartPole-v1")

@@ -140,8 +140,19 @@ def runs_table(runs: Sequence[Found], metric: str, width: int, height: int, unic
     lines: list[Any] = [Text(first, "bold", no_wrap=True), table]
     if len(runs) > len(shown):
         lines.append(Text(f"… and {counted(len(runs) - len(shown), 'more run')}", "dim", no_wrap=True))
-    said = f"{time.strftime('%H:%M:%S')}  curve: {printable(metric, _LONGEST)}  Ctrl-C ends"
+    said = f"{time.strftime('%H:%M:%S')}  curve: {_curve(runs, metric)}  Ctrl-C ends"
     return Group(*lines, Text(said, "dim", no_wrap=True))
+
+
+def _curve(runs: Sequence[Found], metric: str) -> str:
+    """Return the name of the metric; if no run has it, also what it may have been."""
+    from maze_core.plugins.config.explain import nearest
+
+    name = printable(metric, _LONGEST)
+    known = {each for run in runs if isinstance(run, RunRecord) for epoch in run.epochs for each in epoch}
+    if not known or metric in known:
+        return name
+    return f"no run has {name}; {printable(nearest(metric, sorted(known)))}"
 
 
 _WIDTHS = {

@@ -36,7 +36,8 @@ def check(
     Examples:
       maze envs check CartPole-v1
       maze envs check CartPole-v1 --set env.vectorization=native
-      maze envs check minigrid:MiniGrid-Empty-5x5-v0 --wrappers drop --set wrappers.0.keys=[mission]
+      maze envs check minigrid:MiniGrid-Empty-5x5-v0 \\
+        --wrappers drop --set wrappers.0.keys=[mission]
       maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
       maze envs check --env-source my_source --set env.size=5
     """
@@ -57,7 +58,6 @@ def check(
             if key in ("actors", "stepped") and not value:
                 continue
             lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
-            for number, line in enumerate(lines or ["none"]):
-                output.say(f"{'' if number else key + ':':20}{line}")
+            output.say_fact(key, lines or ["none"], 20)
     if report["problems"] or (strict and report["warnings"]):
         raise typer.Exit(1)

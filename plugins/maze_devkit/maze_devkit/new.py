@@ -41,7 +41,8 @@ def new(
     Examples:
       maze plugins new algorithm reinforce
       maze plugins new algorithm my_dqn --off-policy
-      maze plugins new callback slack --dir ~/src --license Apache-2.0 --author "Ada Lovelace"
+      maze plugins new callback slack --dir ~/src --license Apache-2.0 \\
+        --author "Ada Lovelace"
     """
     from maze_core.base.terminal_text import argument
     from maze_devkit.scaffold.kinds import OFF_POLICY

@@ -14,6 +14,7 @@ from maze_core.cli.algorithm_flags import with_algorithm_flags
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
+    from maze_core.plugins.discovery import Loader
     from maze_profile.profiling import Profile
 
 
@@ -51,10 +52,14 @@ def profile(
       maze profile runs/first --seconds 30
       maze profile sac --env Pendulum-v1 --batch-size 512 --json
     """
+    from maze_core.collect.policies.said_classes import said_classes
     from maze_profile.profiling import take_profile
 
     allow_local_modules()
-    found = take_profile(_configured(target, env, env_source, config or [], preset, set_ or [], runner), seconds)
+    load = said_classes((), set_ or ())
+    found = take_profile(
+        _configured(target, env, env_source, config or [], preset, set_ or [], runner, load), seconds, load
+    )
     if as_json:
         output.print_json(_facts(found))
     else:
@@ -69,10 +74,11 @@ def _configured(
     preset: str,
     overrides: list[str],
     runner: str,
+    load: Loader,
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
     from maze_core.plugins import discovery
-    from maze_core.plugins.config.assembly import assemble_with_preset, load_saved_config
+    from maze_core.plugins.config.assembly import assemble_with_preset, is_class_name, load_saved_config
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
     from maze_core.plugins.config.record import CONFIG
     from maze_core.plugins.config.wrapper_classes import check_modules
@@ -81,13 +87,15 @@ def _configured(
     flags: dict[str, Any] = {"runner": {"name": runner}}
     if env_source is not None:
         flags["env.name"] = env_source
-    if target in discovery.names("algorithm") or not (os.sep in target or Path(target).is_dir()):
-        return assemble_with_preset(target, env, preset, files, overrides, flags)[0]
+    is_run = os.sep in target or is_class_name(target) or Path(target).is_dir()
+    if target in discovery.names("algorithm") or not is_run:
+        return assemble_with_preset(target, env, preset, files, overrides, flags, load)[0]
     own = find_run(Path(target)) / CONFIG
     permit(env)
-    load_saved_config(own, ["callbacks=null", f"runner={{name: {runner}}}", *overrides])  # the run may be a stranger's
+    # The run may be a stranger's.
+    load_saved_config(own, ["callbacks=null", f"runner={{name: {runner}}}", *overrides], load)
     check_modules(read_checksummed(own), target)
-    return assemble_with_preset(None, env, "none", [own, *files], overrides, flags)[0]
+    return assemble_with_preset(None, env, "none", [own, *files], overrides, flags, load)[0]
 
 
 def _facts(found: Profile) -> dict[str, Any]:

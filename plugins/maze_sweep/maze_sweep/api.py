@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import part_config
 from maze_sweep.plan import SweepPlan, make_plan, read_plan
@@ -23,6 +24,7 @@ def run_sweep(
     jobs: int | None = None,
     runner: str | Mapping[str, Any] = "local",
     watch: Watch | None = None,
+    said: Any = None,
 ) -> Sweep:
     """Execute a sweep, or continue an interrupted one; only missing runs are executed.
 
@@ -36,6 +38,7 @@ def run_sweep(
         jobs: runs in parallel; None: as many as the runner chooses.
         runner: executes the runs: a runner that supports sweeps, by name or with parameters.
         watch: called with the progress.
+        said: plain data that the user has typed: only these policy classes `module:Class` are used. None: the plan.
 
     Returns:
         The sweep: its `trials`, and the `runs` of each with `state` and `run_dir`. See `maze_sweep.ranking`.
@@ -45,9 +48,10 @@ def run_sweep(
             themselves, and the same sweep with another metric goes on.
     """
     plan = plan if isinstance(plan, SweepPlan) else make_plan(plan)
+    load = said_classes([plan.overrides, plan.over, plan.config] if said is None else said)
     part = {"name": runner} if isinstance(runner, str) else dict(runner)
     config = part_config("runner", part)
-    with closing(Sweep(plan, None if folder is None else Path(folder))) as sweep:
+    with closing(Sweep(plan, None if folder is None else Path(folder), load)) as sweep:
         sweep.check()
         # Imported late, since it imports torch.
         from maze_core.base.interruption import graceful_interrupts

@@ -15,9 +15,13 @@ from maze_core.cli.option_paths import placed
 if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep
 
+_RANKING = ("rank", "folder", "metric", "take", "minimize", "quiet", "as_json")
+"""What may be typed beside --rank."""
+
 
 @with_algorithm_flags
 def sweep(
+    context: typer.Context,
     algorithm: Annotated[
         str | None,
         typer.Argument(
@@ -108,17 +112,25 @@ def sweep(
 
     \b
     Examples:
-      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 --seeds 3 --steps 50000 --dir lr
-      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher random --trials 20
-      maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 --batch-size 128 --seeds 3
+      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 \\
+        --seeds 3 --steps 50000 --dir lr
+      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log \\
+        --searcher random --trials 20
+      maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 \\
+        --batch-size 128 --seeds 3
       maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
-      maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
+      maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 \\
+        --model mlp
       maze sweep --dir lr --seeds 5
       maze sweep --dir lr --rank --metric eval/return_min --take last
     """
     from maze_core.plugins.config.wrapper_classes import check_classes, check_modules
     from maze_sweep.plan import check_reaches, make_plan, read_plan
 
+    if rank:
+        _check_ranks_only(context)
+        _rank(folder, {"metric": metric, "take": take, "minimize": minimize}, as_json)
+        return
     allow_local_modules()
     if experiment is not None and algorithm is None:
         algorithm = _algorithm_of(experiment)
@@ -132,9 +144,6 @@ def sweep(
         "over": _over(over), "overrides": _overrides(set_, common), "config": _config(algorithm, experiment, config),
         "init_from": None if init_from is None else str(init_from),
     }  # fmt: skip
-    if rank:
-        _rank(folder, {**typed, "plan": plan, "jobs": jobs}, as_json)
-        return
     if metric is not None:  # another one is looked at anew
         typed["late_metric"] = bool(late_metric)
     given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
@@ -146,31 +155,41 @@ def sweep(
     check_modules(begun, folder or "")
     check_reaches(begun, given, folder or Path())
     _check_enough(begun | given, folder)
-    done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
+    if typed["overrides"] and isinstance(before := begun.get("overrides"), dict):
+        given["overrides"] = {**before, **typed["overrides"]}  # some of the same ones may be repeated
+    said = {**typed, "config": None}  # its files may not choose a class
+    done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet, said)
     _report(done, as_json)
 
 
-def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, quiet: bool) -> Sweep:
+def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, quiet: bool, said: Any) -> Sweep:
     from maze_sweep.api import run_sweep
     from maze_sweep.display import display
 
     with display(quiet) as watch:
-        return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch)
+        return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)
+
+
+def _check_ranks_only(context: typer.Context) -> None:
+    """Raise ConfigError for what was typed beside --rank and only matters for runs."""
+    from maze_core.base.errors import ConfigError
+
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if each.name not in _RANKING and source is not None and source.name == "COMMANDLINE":
+            where = each.opts[0] if each.opts[0].startswith("-") else each.opts[0].upper()
+            raise ConfigError("cannot be changed by --rank, which runs nothing", where, "Leave it out.")
 
 
 def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
     """Print the results of a sweep, ranked by other values than planned."""
     from maze_core.base.errors import ConfigError
     from maze_sweep.api import read_sweep
-    from maze_sweep.plan import RANKS
     from maze_sweep.ranking import facts
 
     if folder is None:
         raise ConfigError("--rank needs the folder of a sweep", "--dir", "Next: maze sweep --dir DIR --rank")
-    for name, value in given.items():
-        if value is not None and name not in RANKS:
-            raise ConfigError("cannot be changed by --rank, which runs nothing", name, "Leave it out.")
-    done = read_sweep(folder, **{name: given[name] for name in RANKS})
+    done = read_sweep(folder, **given)
     if as_json:
         output.print_json(facts(done))
     else:

@@ -36,21 +36,22 @@ def execute(job: SweepJob) -> JobEnd:
 
 
 def _train(job: SweepJob) -> RunSummary:
+    from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import load_run_config
     from maze_core.run import api
     from maze_core.run.saved.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.run.saved.run_dir import lock
 
-    run_dir = Path(job.run_dir)
+    run_dir, load = Path(job.run_dir), said_classes(job.classes)
     if run_dir.is_symlink():
         raise ConfigError(f"{run_dir} is a link, which is not followed here")
     if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
-        return api.resume(run_dir, agreed=job.config)
+        return api.resume(run_dir, load=load, agreed=job.config)
     if run_dir.exists():  # killed before its first checkpoint: nothing to resume
         with lock(run_dir):
             files.remove(run_dir, run_dir.parent)
     source = None if job.init_from is None else Path(job.init_from)
-    return api.train(load_run_config(job.config), run_dir, source, preset=job.preset)
+    return api.train(load_run_config(job.config, load=load), run_dir, source, preset=job.preset, load=load)
 
 
 def _print_to(log: Path) -> None:

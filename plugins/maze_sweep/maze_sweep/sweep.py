@@ -12,6 +12,7 @@ from typing import IO, Any
 from maze_core.base import files
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import argument
+from maze_core.collect.policies.said_classes import SaidClasses
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.config.run import RunConfig
@@ -47,7 +48,7 @@ class Sweep:
     Args:
         plan: what is tried.
         folder: the sweep's own folder; None: a new one below `runs/`.
-        load: how plugin classes are found.
+        load: how plugin classes are found. The runs get the policy classes that `said_classes` lets it find.
 
     Raises:
         ConfigError: the plan is not valid (a value, a path, the number of trials) or differs from that in the folder.
@@ -59,6 +60,7 @@ class Sweep:
         self._lock: IO[bytes] | None = None
         self.interrupted_by: str | None = None
         self._load = functools.cache(load)
+        self._classes = tuple(sorted(load.names)) if isinstance(load, SaidClasses) else ()
         self._refused: ConfigError | None = None
         self._watched = MetricWatch(plan.metric, plan.space)
         self._before: SweepPlan | None = None
@@ -306,6 +308,7 @@ class Sweep:
                 config=_with_seed(trial.config, run.seed),
                 preset=trial.preset or None,
                 init_from=self.plan.init_from if source is None else str(source),
+                classes=self._classes,
                 search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
             )
         )

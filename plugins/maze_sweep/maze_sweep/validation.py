@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.explain import combined
+from maze_core.plugins.config.external_fields import Outside, marked_fields
 from maze_core.plugins.discovery import Loader
 from maze_sweep.searchers.space import Choices, Dimension, Point, Space
 
@@ -29,7 +31,8 @@ def probes(space: Space) -> Iterator[Point]:
 
 
 def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
-    """Assemble the configuration of every point, check it with its algorithm, and build every environment once.
+    """Assemble the configuration of every point, check it with its algorithm and its policies, and build every
+    environment once.
 
     If runs start from another run's weights, every network is built once too and loads them.
 
@@ -44,6 +47,7 @@ def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
         try:
             config, _ = plan.run_config(point, load)
             load("algorithm", config.algorithm.name)(config.algorithm).check(config)
+            _check_policies(config, load)
             _check_environment(config, load, built)
             if plan.init_from is not None:
                 _check_weights(config, Path(plan.init_from), load, filled)
@@ -55,6 +59,16 @@ def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
 
 def _extremes(dimension: Dimension) -> tuple[object, ...]:
     return dimension.values if isinstance(dimension, Choices) else (dimension.at(0.0), dimension.at(1.0))
+
+
+def _check_policies(config: RunConfig, load: Loader) -> None:
+    """Raise ConfigError for a parameter of algorithm or wrappers that names no policy."""
+    wrappers = {f"wrappers.{number}": each for number, each in enumerate(config.wrappers)}
+    for place, part in {"algorithm": config.algorithm, **wrappers}.items():
+        for field, mark in marked_fields(type(part)).items():
+            named = getattr(part, field, None) if mark.kind is Outside.PLUGIN else None
+            if named is not None:
+                policy_part(named, f"{place}.{field}", load)
 
 
 def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None:

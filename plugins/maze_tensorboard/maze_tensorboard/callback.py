@@ -83,7 +83,8 @@ class TensorBoard(Plugin):
         """Write the final evaluation and close the file."""
         if self._events is None:
             return
-        final = {_FINAL + name.removeprefix("eval/"): value for name, value in summary.final_evaluation.items()}
+        found = summary.final_evaluation.items()
+        final = {_FINAL + name.removeprefix("eval/"): value for name, value in found if name.startswith("eval/")}
         self._events.write_points(final, _position(summary))
         self._events.write_end(failed=summary.outcome == "failed", step=_position(summary))
         self._events.close()

@@ -116,12 +116,15 @@ class EventFile:
         epoch: int | None = None,
         histograms: Mapping[str, Histogram] | None = None,
     ) -> None:
-        """Write one point of each curve, none for nan, and histograms. `epoch`: the epoch that ended with them."""
+        """Write one point of each curve, none for nan, and histograms, by name as TensorBoard shows them.
+
+        `epoch`: the epoch that ended with them.
+        """
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        points = {tag: float(value) for tag, value in values.items() if not math.isnan(value)}
+        points = {tag: float(value) for tag, value in sorted(values.items()) if not math.isnan(value)}
         scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
-        drawn = [Summary.Value(tag=tag, histo=_histogram(each)) for tag, each in (histograms or {}).items()]
+        drawn = [Summary.Value(tag=tag, histo=_histogram(each)) for tag, each in sorted((histograms or {}).items())]
         if found := [*scalars, *drawn]:
             self._write_of_epoch(epoch, step=step, summary=Summary(value=found))
 

@@ -73,6 +73,7 @@ def rollout(
     from maze_core.base.errors import ConfigError
     from maze_core.base.progress import progress_bar
     from maze_core.base.seeding import draw_seed
+    from maze_core.run.saved.run_dir import find_run
 
     with lasting_imports():
         from maze_recordings.rollouts import roll_out, statistics_of
@@ -87,7 +88,7 @@ def rollout(
     causes: list[str] = []
     with ExitStack() as stack:
         if run is not None:
-            _check_run(run)
+            find_run(run)
             hint = (
                 f"Leave it out. Another policy in the environment of the run: maze eval {argument(run)} --policy NAME"
             )
@@ -181,15 +182,6 @@ def _of_plugin(
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
     env_part, wrapped = env_config(env_layer(source, env), names, [text for text in overrides if text not in mine])
     return task_of_plugin(acting, env_part, wrapped, seed, video, load)
-
-
-def _check_run(run: Path) -> None:
-    """Raise ConfigError where the class of a policy was given instead of a run."""
-    from maze_core.base.errors import ConfigError
-    from maze_core.plugins.config.assembly import is_class_name
-
-    if is_class_name(str(run)) and not run.exists():
-        raise ConfigError(f"{str(run)!r} is not a run, but the name of a class", "RUN", f"Next: --policy {run}")
 
 
 def _refuse(reason: str, hint: str, **options: Any) -> None:
