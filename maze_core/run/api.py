@@ -138,6 +138,7 @@ def training_session(run: Run) -> Iterator[None]:
         stack.enter_context(tolerant_output())
         if run.run_dir is not None:
             stack.enter_context(lock(run.run_dir))
+            run.environments.keep_log(run.run_dir)
         stack.enter_context(torch_threads(run.config.threads))
         stack.enter_context(borrowed_rng(run))
         # Before the signal handlers: whatever they ask for from now on counts.

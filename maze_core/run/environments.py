@@ -13,6 +13,8 @@ from maze_core.models.several.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import gymnasium
 
     from maze_core.collect.pools.workers import Task, WorkerPool
@@ -104,6 +106,10 @@ class RunEnvironments:
     def has_collectors(self) -> bool:
         """True where workers may collect from the training environments."""
         return self._runner.has_collectors and not self.kind.agents
+
+    def keep_log(self, run_dir: Path) -> None:
+        """Let the runner keep what its library says in the run directory."""
+        self._runner.keep_log(run_dir)
 
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""

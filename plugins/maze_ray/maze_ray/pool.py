@@ -7,7 +7,6 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import RunError
 from maze_core.base.processes import SPOILT
 from maze_core.base.terminal_text import counted
 from maze_core.collect.pools.queued import AHEAD, Job, QueuedPool
@@ -119,7 +118,7 @@ class RayPool(QueuedPool):
         """Share parameters with all jobs sent from now on. Returns the version."""
         self._check_open()
         if any(member.line is None for member in self._members.values()):
-            self._check_cluster(self._session.check_store)
+            self._session.check_store()
         self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._door is not None)
         return self._shared.version
 
@@ -238,7 +237,7 @@ class RayPool(QueuedPool):
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
         # Messages on lines need no store, and looking disturbs the node.
-        self._check_cluster(self._session.check if members and not answers else self._session.check_store)
+        (self._session.check if members and not answers else self._session.check_store)()
         for member in members:
             self._listen(member)
         for answer in answers:
@@ -325,7 +324,7 @@ class RayPool(QueuedPool):
     def _lose(self, member: Member, error: Exception) -> None:
         """Start a worker to replace a lost one; its unfinished jobs are repeated first."""
         self._forget(member)
-        self._check_cluster(self._session.wait_for_head)
+        self._session.wait_for_head()
         cause = f"{member.title} was lost: {reason_of(error)}"
         deadline, late = member.deadline, member.late
         if member.ready:
@@ -379,20 +378,17 @@ class RayPool(QueuedPool):
         _warn(f"{waited}; the run continues without it")
         self._pass_on(member.number)
 
-    def _check_cluster(self, check: Callable[[], None]) -> None:
-        try:
-            check()
-        except RunError:
-            self._end_at_once()
-            raise
-
     def _kill(self, member: Member) -> None:
         if member.line is not None:
             with suppress(KeyError, ValueError):  # it may have broken before
                 self._arrived.forget(member.line)
             member.line.close()
         if self._session.connection.lost:  # Ray would wait for the head
-            member.kill_at_home()
+            if member.at_home:
+                member.kill_at_home()
+            else:
+                with suppress(Exception):  # calls go to the worker itself, if it still runs
+                    member.actor.leave.remote()
             return
         with suppress(Exception):  # it may be gone, and Ray with it
             self._ray.kill(member.actor)
