@@ -145,6 +145,7 @@ def training_session(run: Run) -> Iterator[None]:
         run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
         stack.callback(setattr, run, "terminated", False)
         run.preemption = stack.enter_context(graceful_interrupts(run.interrupt, _TO_FINISH))
+        run.environments.on_loss(run.preemption.lose)
         yield
 
 

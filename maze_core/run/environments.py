@@ -13,6 +13,7 @@ from maze_core.models.several.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import gymnasium
@@ -110,6 +111,10 @@ class RunEnvironments:
     def keep_log(self, run_dir: Path) -> None:
         """Let the runner keep what its library says in the run directory."""
         self._runner.keep_log(run_dir)
+
+    def on_loss(self, tell: Callable[[Exception], object]) -> None:
+        """Let the runner tell when what its workers run on is gone."""
+        self._runner.on_loss(tell)
 
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""

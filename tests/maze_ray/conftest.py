@@ -46,6 +46,7 @@ def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     folder, *running = clusters
+    monkeypatch.setenv("MAZE_TEST_CLUSTER", folder)
     if running and (running[0].head_node.dead_processes() or not running[0].head_node.live_processes()):
         clusters.pop().shutdown()
     if not clusters[1:]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.maze_ray.trained import TrainedRun, processes
+from tests.maze_ray.trained import TrainedRun, command_of, environment_of
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def trained(tmp_path):
-    """`trained(address, *command)`: a run, killed at the end of the test."""
+    """`trained(address, algorithm, settings, resume)`: a run, killed at the end of the test."""
     started = []
 
-    def start(address, *command):
-        started.append(TrainedRun(tmp_path, address, *command))
+    def start(address, *what, resume=False):
+        started.append(TrainedRun(tmp_path, address, *what, resume=resume))
         return started[-1]
 
     yield start
@@ -50,16 +50,23 @@ def test_a_worker_a_node_and_the_driver_are_killed_one_after_the_other(cluster, 
     run.driver.wait()
     cluster.remove_node(node, allow_graceful=False)
     run.wait_until_clean(30)
-    resumed = trained(cluster.address, "resume", str(run.run_dir))
+    resumed = trained(cluster.address, resume=True)
     resumed.driver.terminate()
     assert resumed.driver.wait(30) == 143, resumed.said()
     resumed.wait_until_clean(30)
     assert resumed.outcome() == "interrupted"
 
 
-@pytest.mark.parametrize(("part", "why"), [("gcs_server", "its head does not answer"), ("raylet", "the node on this")])
-def test_the_head_is_lost(cluster, trained, part, why):
-    run = trained(cluster.address)
+LONG = ("ppo", {"algorithm.n_optimization_epochs": 10_000, "algorithm.n_rollout_steps": 500, "runner.workers": 2})
+"""Learns from its first rollouts for an hour."""
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "why"), [("gcs_server", LONG, "its head does not answer"), ("raylet", (), "the node on this")]
+)
+def test_the_head_is_lost(cluster, trained, part, what, why):
+    run = trained(cluster.address, *what)
+    time.sleep(3.0)  # into the update
     kill(cluster.head_node, part)
     began = time.monotonic()
     assert run.driver.wait(30) == 1, run.said()
@@ -76,12 +83,10 @@ def test_the_head_is_lost(cluster, trained, part, why):
 
 @pytest.mark.parametrize("part", ["gcs/gcs_server", "raylet/raylet"])
 def test_the_head_of_a_ray_of_its_own_is_lost(trained, part):
-    before = set(Path("/tmp").glob("ray-*"))
     run = trained(None)
-    (folder,) = set(Path("/tmp").glob("ray-*")) - before
-    for pid, words in processes():
-        if part in words and str(folder) in words:
-            os.kill(pid, signal.SIGKILL)
+    (pid,) = [pid for pid in run.processes() if part in command_of(pid)]
+    folder = Path(environment_of(pid)["MAZE_RAY_FOLDER"])
+    os.kill(pid, signal.SIGKILL)
     began = time.monotonic()
     assert run.driver.wait(30) == 1, run.said()
     assert time.monotonic() - began < 15

@@ -9,13 +9,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from maze_core.base.environment_variables import Variables, changed_since, put_back, variables_set
-from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, LostError, RunError
 from maze_core.base.guarded_folder import GuardedFolder
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
 from maze_core.base.local_modules import is_current_folder
@@ -27,7 +27,7 @@ _LOST_AFTER = 8.0
 """Seconds without an answer after which a cluster counts as lost."""
 _PROBE = 2.0
 """Seconds for one answer."""
-_LEAVING = 2.0
+_LEAVING = 1.0
 """Seconds for the disconnection from a cluster that is gone."""
 _REMOVAL = 10.0
 """Seconds after the death of this process in which those of its Ray end."""
@@ -60,6 +60,8 @@ class Connection:
         """Folder of a Ray started by Maze; None for other clusters."""
         self.lost = ""
         """Why the cluster is gone; empty while it is there."""
+        self.tell: Callable[[Exception], object] = lambda loss: None
+        """Is called with the loss, from another thread."""
         self.log = RayLog()
         self._closed = threading.Event()
         self._ray, self._owned = ray, not ray.is_initialized()
@@ -80,6 +82,11 @@ class Connection:
         """Socket of the object store of this machine's node."""
         threading.Thread(target=self._watch, daemon=True).start()
 
+    @property
+    def loss(self) -> LostError:
+        """The loss of the cluster as an error."""
+        return LostError(f"the Ray cluster at {self.address} is gone: {self.lost}")
+
     def _watch(self) -> None:
         """Look every second whether the head answers and this machine's node is there, whatever the run does."""
         with suppress(OSError), socket.socket(socket.AF_UNIX) as store:
@@ -88,6 +95,7 @@ class Connection:
             self._watch_head(store)
         if not self._closed.is_set():
             self.lost = self.lost or NODE_ENDED
+            self.tell(self.loss)
 
     def _watch_head(self, store: socket.socket) -> None:
         """Return when the cluster is lost, or the node has closed its connection."""

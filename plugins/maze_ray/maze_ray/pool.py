@@ -87,12 +87,9 @@ class RayPool(QueuedPool):
         self._home = self._ray.get_runtime_context().get_node_id()
         self._door = Door() if lines and has_channels() else None
         try:
-            self._actor = self._ray.remote(Worker).options(
-                num_cpus=0 if self._session.is_local else cpus,
-                num_gpus=0 if self._session.is_local else gpus,
-                max_restarts=0,
-                scheduling_strategy="SPREAD",
-            )
+            self._actor = self._ray.remote(Worker)
+            self._reserved = (0, 0) if self._session.is_local else (cpus, gpus)
+            """CPUs and GPUs."""
             self._task = self._ray.put(packed_task(task))
             self._shared = Parameters(self._ray)
             for number in range(count):
@@ -149,13 +146,19 @@ class RayPool(QueuedPool):
     # Sending jobs
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
-        actor = self._new_actor(number)
+        actor = self._new_actor(number, at_home=self._complete and not late)
         member = self._members[number] = Member(number, self._title(number), actor, deadline, late=late)
         arguments = number, self._task, versions(), self._home, self._door and self._door.address
         member.calls[self._expect(member, actor.setup.remote(*arguments))] = None
 
-    def _new_actor(self, number: int) -> Any:
-        return self._actor.remote()
+    def _new_actor(self, number: int, at_home: bool) -> Any:
+        """Start a worker; `at_home`: on this node where it has room, for the others may be gone, as Ray learns late."""
+        where: Any = "SPREAD"
+        if at_home:
+            strategies = self._ray.util.scheduling_strategies
+            where = strategies.NodeAffinitySchedulingStrategy(self._home, soft=True, _spill_on_unavailable=True)
+        cpus, gpus = self._reserved
+        return self._actor.options(num_cpus=cpus, num_gpus=gpus, max_restarts=0, scheduling_strategy=where).remote()
 
     def _expect(self, member: Member, answer: Any) -> Any:
         """Listen for the answer to a call of Ray; return its reference."""

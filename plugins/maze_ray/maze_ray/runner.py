@@ -13,6 +13,7 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_ray.config import RayConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from maze_core.collect.pools.workers import Task, WorkerPool
@@ -77,6 +78,12 @@ class RayRunner(Runner):
         from maze_ray.session import Session
 
         Session.keep_log(folder)
+
+    def on_loss(self, tell: Callable[[Exception], object]) -> None:
+        """Tell of a cluster that is gone."""
+        from maze_ray.session import Session
+
+        Session.on_loss(tell)
 
     def connect(self) -> Session:
         """Return a share of the connection to the cluster, for a library that brings its own actors; close it."""

@@ -9,11 +9,12 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.base.environment_variables import changed_since, put_back
-from maze_core.base.errors import ConfigError, LostError, PluginError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_ray.connection import LOCAL, NODE_ENDED, Connection
 from maze_ray.probe import answers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from maze_ray.config import RayConfig
@@ -69,6 +70,12 @@ class Session:
         if cls._current is not None:
             cls._current.log.keep_in(folder)
 
+    @classmethod
+    def on_loss(cls, tell: Callable[[Exception], object]) -> None:
+        """Call `tell` when the cluster is gone, if this process is connected."""
+        if cls._current is not None:
+            cls._current.tell = tell
+
     @property
     def is_local(self) -> bool:
         """True for a Ray started by Maze on this machine."""
@@ -77,7 +84,7 @@ class Session:
     def check(self) -> None:
         """Raise RunError if the head has not answered for long. Takes no time: a thread asks it."""
         if self.connection.lost:
-            raise LostError(f"the Ray cluster at {self.connection.address} is gone: {self.connection.lost}")
+            raise self.connection.loss
 
     def check_store(self) -> None:
         """Raise RunError if the head, or this machine's node of the cluster, is gone. Takes some microseconds.
