@@ -1,4 +1,4 @@
-"""Does a run survive? Kills workers, nodes and the driver at random while runs train, and resumes them.
+"""Does a run survive? Kills workers, nodes, heads and the driver at random while runs train, and resumes them.
 
 python benchmarks/kills.py                              ten minutes, shared by all cases
 python benchmarks/kills.py --minutes 1 --only local
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import results
 from command import MAZE, one_thread
+from processes import environ_of, leftovers_outside, processes
 from statistics_of_runs import spread
 
 from maze_core.base.errors import MazeError
@@ -31,18 +32,22 @@ from maze_core.run.saved.checkpoint import read_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE, MARK = "kills", "MAZE_KILLS"
+PAGE, MARK, NODES = "kills", "MAZE_KILLS", "MAZE_KILLS_NODES"
 INTERRUPTED = 130
+LIMIT = 15.0
+"""Most seconds between the loss of a head and the end of the run."""
 PATIENCE = 180.0
 """Seconds a run has to write a checkpoint before the next kill, and to end."""
 UNTIL_CLEAN = 60.0
-SHARED_MEMORY, TEMPORARY = Path("/dev/shm"), Path("/tmp")
 HEADERS = [
     "run",
     "minutes",
     "workers killed",
     "nodes killed",
+    "raylets killed",
+    "heads killed",
     "drivers killed",
+    "told within, s",
     "ended",
     "resumed",
     "epochs",
@@ -50,16 +55,22 @@ HEADERS = [
     "left over",
     "gate",
 ]
-INTRODUCTION = """
+INTRODUCTION = f"""
 # Kills
 
-Runs of CartPole-v1 whose workers, nodes and drivers are killed (SIGKILL) at random: on `local`, on a Ray that the run
-starts itself, and on a cluster of two nodes on one machine, of which one is killed and replaced. A driver that was
-killed is followed by `maze resume`, and is not killed before it has written a checkpoint. So is one that ended with an
-error ("ended"). Workers collect rollouts or play evaluations; those that are killed are replaced while the run goes on.
+Runs of CartPole-v1 of which parts are killed (SIGKILL) at random: on `local`, on a Ray that the run starts itself, and
+on a cluster of two nodes on one machine. Killed are: a worker; the driver; all processes of the node that is not the
+head, or its raylet alone; the head, which is its server alone or all of its processes. A node is replaced, and so is a
+cluster that has lost its head. On a Ray of its own a run has one raylet, so that ends the run as the head does.
 
-The gate: every resumed run goes on from its last checkpoint, the last one ends well when it is asked to, and a minute
-later none of its processes, blocks of shared memory and temporary files is left.
+A run whose driver was killed is followed by `maze resume`, and is not killed before it has written a checkpoint. So is
+one that has lost its head, when it has ended ("told within": seconds until then, median (min to max)), and one that
+ended with an error though neither was killed ("ended"). Workers collect rollouts or play evaluations; those that are
+killed are replaced while the run goes on.
+
+The gate: every resumed run goes on from its last checkpoint; one that loses its head ends within {LIMIT:g} seconds with
+exit code 1 and the line that resumes it; the last one ends well when it is asked to; and a minute later none of its
+processes, blocks of shared memory and temporary files is left.
 
 A start lasts until the next checkpoint, shown as median (min to max) of all starts; it says how busy the machine was,
 and how many kills fitted in.
@@ -84,13 +95,17 @@ class Case:
     runner: str
     parameters: dict[str, Any]
     kinds: tuple[str, ...]
+    ends: tuple[str, ...]
+    """Those of them that end the run."""
+    share: float
+    """Of the time."""
     on_cluster: bool = False
 
 
 CASES = {
-    "local": Case("ppo", "local", PPO, ("worker", "driver")),
-    "own ray": Case("ppo", "ray", PPO, ("worker", "driver")),
-    "cluster": Case("impala", "ray", IMPALA, ("worker", "node", "driver"), on_cluster=True),
+    "local": Case("ppo", "local", PPO, ("worker", "driver"), (), 0.2),
+    "own ray": Case("ppo", "ray", PPO, ("worker", "driver", "raylet", "head"), ("raylet", "head"), 0.3),
+    "cluster": Case("impala", "ray", IMPALA, ("worker", "node", "raylet", "driver", "head"), ("head",), 0.5, True),
 }
 
 
@@ -100,6 +115,8 @@ class Told:
 
     kills: Counter[str] = field(default_factory=Counter)
     resumed: int = 0
+    told: list[float] = field(default_factory=list)
+    """Seconds from each loss of a head to the end of the run."""
     ended: list[str] = field(default_factory=list)
     """What it said where it ended with an error, which a resumed run follows."""
     epochs: int = 0
@@ -121,7 +138,7 @@ def main() -> int:
     names = options.only or list(CASES)
     rows: dict[str, Any] = {}
     for name in names:
-        minutes = options.minutes / len(names)
+        minutes = options.minutes * CASES[name].share / sum(CASES[each].share for each in names)
         told = killed(CASES[name], 60 * minutes, options.every, random.Random(f"{options.seed} {name}"))
         row = {"minutes": minutes, **told.__dict__, "kills": dict(told.kills), "case": name}
         rows[name] = row
@@ -160,6 +177,9 @@ def torment(run: Run, told: Told, seconds: float, every: float, chance: random.R
         kind = chance.choice(run.case.kinds)
         if run.driver.poll() is None and run.kill(kind, chance):
             told.kills[kind] += 1
+            if kind in run.case.ends:
+                run.await_loss(kind, told)
+                kind = "driver"
         elif run.driver.poll() is not None:
             told.ended.append(run.said())
             kind = "driver"
@@ -183,7 +203,10 @@ class Run:
         self.case, self._run_dir, self._temporary, self._cluster = case, run_dir, temporary, cluster
         self.mark = secrets.token_hex(8)
         self._log = run_dir.with_suffix(".log")
-        self._address = {} if cluster is None else {"runner.address": cluster.address}
+
+    @property
+    def _address(self) -> dict[str, str]:
+        return {} if self._cluster is None else {"runner.address": self._cluster.address}
 
     def start(self, command: str, told: Told) -> None:
         """Start or resume the run, and wait for its next checkpoint."""
@@ -195,7 +218,7 @@ class Run:
         else:
             what += ["--preset", "none", "--seed", "1"]
         arguments = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        environment = {**one_thread(), MARK: self.mark, "TMPDIR": str(self._temporary)}
+        environment = {**one_thread(), MARK: self.mark, NODES: "", "TMPDIR": str(self._temporary)}
         environment.pop("RAY_ADDRESS", None)
         with self._log.open("w") as log:
             self.driver = subprocess.Popen(
@@ -211,17 +234,33 @@ class Run:
         told.starts.append(round(time.monotonic() - began, 1))
 
     def kill(self, kind: str, chance: random.Random) -> bool:
-        """Kill the driver, a worker or a node; return False if there is none."""
-        if kind == "node":
-            node = next(node for node in self._cluster.list_all_nodes() if node is not self._cluster.head_node)
-            self._cluster.remove_node(node, allow_graceful=False)
-            self._cluster.add_node(num_cpus=2)
+        """Kill a part of the run; return False if there is none."""
+        if self._cluster is not None and kind in ("node", "raylet"):
+            self._cluster.lose_node("raylet" if kind == "raylet" else None)
             return True
-        victims = [self.driver.pid] if kind == "driver" else sorted(self.workers())
-        if victims:
+        if self._cluster is not None and kind == "head":
+            self._cluster.lose_head(chance)
+            return True
+        found = {"driver": {self.driver.pid}, "worker": self.workers()}.get(kind) or self._own_ray(kind)
+        if found:
             with suppress(ProcessLookupError):
-                os.kill(chance.choice(victims), signal.SIGKILL)
-        return bool(victims)
+                os.kill(chance.choice(sorted(found)), signal.SIGKILL)
+        return bool(found)
+
+    def await_loss(self, kind: str, told: Told) -> None:
+        """Wait for the end of a run that has lost its head; replace the cluster."""
+        began = time.monotonic()
+        code = self._ended(PATIENCE)
+        told.told.append(round(time.monotonic() - began, 1))
+        if code != 1 or told.told[-1] > LIMIT or f"maze resume {self._run_dir}" not in self._log.read_text():
+            told.faults.append(f"{kind} lost: code {code} after {told.told[-1]} s: {self.said()}")
+        if self._cluster is not None:
+            self._cluster.renew()
+
+    def _own_ray(self, kind: str) -> set[int]:
+        """Return the processes of a kind of the Ray that the run has started."""
+        word = {"head": "gcs/gcs_server", "raylet": "raylet/raylet"}.get(kind, " ")
+        return {pid for pid, (parent, words) in processes().items() if parent == self.driver.pid and word in words}
 
     def workers(self) -> set[int]:
         """Return the processes of the run's workers."""
@@ -260,8 +299,12 @@ class Run:
 
     def _terminated(self) -> int:
         self.driver.terminate()
+        return self._ended(PATIENCE)
+
+    def _ended(self, patience: float) -> int:
+        """Return the exit code of the driver; one that does not end is killed."""
         try:
-            return self.driver.wait(PATIENCE)
+            return self.driver.wait(patience)
         except subprocess.TimeoutExpired:
             self.driver.kill()
             return self.driver.wait()
@@ -271,6 +314,10 @@ class Run:
         mark = f"{MARK}={self.mark}".encode()
         found = [f"process {pid}: {words[:80]}" for pid, (_, words) in processes().items() if mark in environ_of(pid)]
         found += [f"worker {pid}" for pid in self.workers()] if self._cluster is not None else []
+        nodes = f"{NODES}={os.environ.get(NODES)}".encode()
+        for pid, (_, words) in processes().items():
+            if words.startswith("ray::Worker") and nodes in environ_of(pid):
+                found.append(f"worker of a lost node: {pid}")
         return found + [str(path) for path in self._temporary.iterdir()]
 
     def _owns(self, parent: int, words: str) -> bool:
@@ -284,15 +331,13 @@ def cluster_of(case: Case) -> Iterator[Any]:
     if not case.on_cluster:
         yield None
         return
-    from ray.cluster_utils import Cluster
+    from ray_nodes import Nodes
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    nodes = Nodes(NODES, secrets.token_hex(8))
     try:
-        cluster.add_node(num_cpus=2)
-        yield cluster
+        yield nodes
     finally:
-        cluster.shutdown()
+        nodes.close()
 
 
 def left_of(run: Run, before: set[Path]) -> list[str]:
@@ -303,41 +348,6 @@ def left_of(run: Run, before: set[Path]) -> list[str]:
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(1.0)
-
-
-def leftovers_outside() -> set[Path]:
-    """Return blocks of shared memory and folders of Ray that no living process uses."""
-    candidates = {*SHARED_MEMORY.glob("psm_*"), *SHARED_MEMORY.glob("plasma*"), *TEMPORARY.glob("ray-*")}
-    if not candidates:
-        return set()
-    used = " ".join(words for _, words in processes().values()) + " ".join(maps_of(pid) for pid in processes())
-    return {path for path in candidates if path.name not in used}
-
-
-def processes() -> dict[int, tuple[int, str]]:
-    """Return the parent and the command line of every living process."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            state, parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if state != "Z":
-                found[int(folder.name)] = int(parent), words
-    return found
-
-
-def environ_of(pid: int) -> bytes:
-    """Return the environment variables that a process was started with; empty if it is gone."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    return b""
-
-
-def maps_of(pid: int) -> str:
-    """Return the names of the files that a process has mapped; empty if it is gone."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/maps").read_text(errors="replace")
-    return ""
 
 
 def passes(row: dict[str, Any]) -> bool:
@@ -351,7 +361,8 @@ def cells_of(rows: dict[str, Any]) -> results.Cells:
         [
             f"{CASES[name].algorithm}, {name}",
             f"{row['minutes']:.1f}",
-            *(str(row["kills"].get(kind, 0)) for kind in ("worker", "node", "driver")),
+            *(str(row["kills"].get(kind, 0)) for kind in ("worker", "node", "raylet", "head", "driver")),
+            spread(row["told"], ".0f") if row["told"] else "",
             str(len(row["ended"])),
             str(row["resumed"]),
             f"{row['epochs']:,}",

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from maze_core.base.errors import LostError
 from maze_core.base.interruption import (
     Interrupted,
     Preempted,
@@ -55,6 +56,20 @@ def test_patience_ends_whatever_the_main_thread_waits_for():
         with pytest.raises(Preempted):
             threading.Event().wait(30)
     assert time.monotonic() - began < 5
+
+
+def test_a_loss_ends_whatever_the_main_thread_waits_for(monkeypatch):
+    monkeypatch.setattr("maze_core.base.interruption._TO_NOTICE", 0.1)
+    asked = []
+    with graceful_interrupts(asked.append) as preemption:
+        threading.Thread(target=preemption.lose, args=(LostError("the cluster is gone"),)).start()
+        with pytest.raises(LostError, match="the cluster is gone"):
+            threading.Event().wait(30)
+        preemption.settle()
+        time.sleep(0.2)  # nothing more comes, or it would be a signal of somebody else's
+    assert not asked
+    preemption.lose(LostError("too late"))
+    time.sleep(0.2)
 
 
 def test_it_is_raised_again_where_something_caught_it():

@@ -22,9 +22,9 @@ class GuardedFolder:
         self._guard = _guard_of(self.path, patience)
 
     def close(self) -> None:
-        """Remove it; safe to call twice."""
+        """Remove it; safe to call twice. Where something still writes there, the other process tries again later."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._guard is not None:
+        if self._guard is not None and not self.path.exists():
             self._guard.kill()
             self._guard.communicate()
             self._guard = None

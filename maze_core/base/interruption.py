@@ -16,6 +16,8 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 CTRL_C = "Ctrl-C"
 _AGAIN = 1.0
 """Seconds after which `Preempted` is raised once more, where something has caught it."""
+_TO_NOTICE = 1.5
+"""Seconds in which a loss is noticed where it is looked for, before it is told."""
 _UNWINDING = 5.0
 """Seconds in which a process that ends at once may close what it has open."""
 
@@ -43,9 +45,12 @@ class Preemption:
     def __init__(self) -> None:
         self.alarmed = False
         """True: the next signal is our own, which raises `Preempted`."""
+        self.armed = False
+        """True while signals to the main thread are handled."""
         self._settled = False
         self._held = 0
-        self._put_off: Preempted | None = None
+        self._put_off: BaseException | None = None
+        self._loss: Exception | None = None
         self._sending = threading.Lock()
 
     @contextmanager
@@ -65,20 +70,27 @@ class Preemption:
         with self._sending:  # what is sent now finds our handler still, and nothing is sent later
             pass
 
+    def lose(self, loss: Exception) -> None:
+        """Raise an error in the main thread, from any thread, unless it ends soon: what it works with is gone."""
+        if self.armed and self._loss is None:
+            self._loss = loss
+            self.begin(_TO_NOTICE)
+
     def begin(self, patience: float) -> None:
         """Raise `Preempted` in the main thread after so many seconds, unless all is settled by then."""
         # Not a Thread: a handler may have interrupted one that starts, whose lock it would wait for.
         _thread.start_new_thread(self._insist, (patience,))
 
     def go_off(self, number: int) -> None:
-        """Raise `Preempted`, now or at the end of `held`."""
+        """Raise `Preempted`, or what was lost, now or at the end of `held`."""
         self.alarmed = False
         if self._settled:
             return
+        error = self._loss or Preempted(number)
         if self._held:
-            self._put_off = Preempted(number)
+            self._put_off = error
             return
-        raise Preempted(number)
+        raise error
 
     def _insist(self, patience: float) -> None:
         time.sleep(patience)
@@ -125,9 +137,11 @@ def graceful_interrupts(ask_to_stop: Callable[[str], object], patience: float | 
     with signal_handlers_kept() as outer:
         for number in INTERRUPTS:
             signal.signal(number, handle)
+        preemption.armed = True
         try:
             yield preemption
         finally:
+            preemption.armed = False
             preemption.settle()
 
 

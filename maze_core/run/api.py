@@ -138,12 +138,14 @@ def training_session(run: Run) -> Iterator[None]:
         stack.enter_context(tolerant_output())
         if run.run_dir is not None:
             stack.enter_context(lock(run.run_dir))
+            run.environments.keep_log(run.run_dir)
         stack.enter_context(torch_threads(run.config.threads))
         stack.enter_context(borrowed_rng(run))
         # Before the signal handlers: whatever they ask for from now on counts.
         run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
         stack.callback(setattr, run, "terminated", False)
         run.preemption = stack.enter_context(graceful_interrupts(run.interrupt, _TO_FINISH))
+        run.environments.on_loss(run.preemption.lose)
         yield
 
 

@@ -13,6 +13,9 @@ from maze_core.models.several.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     import gymnasium
 
     from maze_core.collect.pools.workers import Task, WorkerPool
@@ -104,6 +107,14 @@ class RunEnvironments:
     def has_collectors(self) -> bool:
         """True where workers may collect from the training environments."""
         return self._runner.has_collectors and not self.kind.agents
+
+    def keep_log(self, run_dir: Path) -> None:
+        """Let the runner keep what its library says in the run directory."""
+        self._runner.keep_log(run_dir)
+
+    def on_loss(self, tell: Callable[[Exception], object]) -> None:
+        """Let the runner tell when what its workers run on is gone."""
+        self._runner.on_loss(tell)
 
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""

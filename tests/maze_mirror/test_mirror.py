@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from maze_mirror.callback import Mirror, MirrorConfig
 from maze_mirror.copier import Copier, SupersededError
-from maze_mirror.fetching import fetch_run
+from maze_mirror.fetching import fetch_run, read_file
 from maze_mirror.index import PART_BYTES
 from maze_mirror.snapshot import Snapshot
 from maze_mirror.store import Store
@@ -40,6 +40,19 @@ def test_the_copy_of_a_run_is_its_directory(quick, breaking, address, tmp_path, 
     assert index.epoch == 2
     assert read_record(folder)["summary"]["outcome"] == "finished"  # as it ended, not as it was at the last checkpoint
     assert not list(tmp_path.glob(".*"))
+
+
+def test_an_address_names_the_run(quick, breaking, address, tmp_path):
+    with quick(overrides=mirrored(f"{address}/{{run}}")) as context:
+        context.train()
+        run_dir = context.run_dir
+    copy = f"{address}/{run_dir.name}"
+    assert contents(fetch_run(copy, tmp_path / "fetched")[0]) == contents(run_dir)
+    assert read_file(copy, "metrics.jsonl") == (run_dir / "metrics.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match="has no file other"):
+        read_file(copy, "other")
+    with pytest.raises(ConfigError, match="there is no copy of a run"):
+        read_file(f"{address}/another", "metrics.jsonl")
 
 
 def test_a_fetched_run_is_evaluated_and_resumed(quick, maze, tmp_path):

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,38 @@ def local_ray() -> Iterator[None]:
     assert not descendants("ray")
     if address is not None:
         os.environ["RAY_ADDRESS"] = address
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[list[Any]]:
+    """The cluster of the tests before, if any, whose files are in a folder of their own."""
+    kept: list[Any] = []
+    with TemporaryDirectory(prefix="cluster-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        kept.append(folder)
+        yield kept
+        for cluster in kept[1:]:
+            cluster.shutdown()
+
+
+@pytest.fixture
+def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A head and at least one other node, of one CPU each."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    folder, *running = clusters
+    monkeypatch.setenv("MAZE_TEST_CLUSTER", folder)
+    if running and (running[0].head_node.dead_processes() or not running[0].head_node.live_processes()):
+        clusters.pop().shutdown()
+    if not clusters[1:]:
+        head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+        clusters.append(Cluster(initialize_head=True, head_node_args=head))
+    while len(clusters[1].list_all_nodes()) < 2:
+        clusters[1].add_node(num_cpus=1)
+    yield clusters[1]
+    assert not ray.is_initialized()
 
 
 def descendants(word: str, root: int | None = None) -> list[str]:

@@ -175,7 +175,7 @@ def test_wrong_addresses_are_one_clear_error_within_seconds(monkeypatch):
     refused("127.0.0.1:1", r"runner.address: no Ray cluster answers at \S+:1\nNext: start one there")
     refused("ray://head:10001", "the Ray client")
     refused("head", r"must be host:port, auto or local, got 'head'")
-    monkeypatch.setattr("maze_ray.session._found", lambda: "127.0.0.1:1")  # of a cluster that is gone
+    monkeypatch.setattr("maze_ray.connection._found", lambda: "127.0.0.1:1")  # of a cluster that is gone
     refused("auto", r"this machine is not part of a running Ray cluster")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
     refused(None, r"no Ray cluster answers at \S+:2")

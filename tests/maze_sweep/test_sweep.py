@@ -190,6 +190,7 @@ def test_pruning_ends_a_trial_for_good(tmp_path, teller):
         ({"over": {"env.id": ["CartPole-v1", "CartPol-v1"]}}, "Did you mean CartPole-v1"),
         ({"over": {"model.name": ["mlp", "mpl"]}}, "unknown model 'mpl'"),
         ({"over": {"algorithm.lr": "1..2"}}, "a grid needs values"),
+        ({"overrides": {"callbacks.mirror.to": "file:///copies"}}, "Next: end it with /{run}"),
         # Each value alone is fine; one combination is not.
         ({"over": {"algorithm.batch_size": [8, 1], "algorithm.normalize_advantages": [False, True]}}, "at least 2"),
     ],

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
@@ -67,6 +70,12 @@ class Runner(ABC):
             ConfigError, RunError: as for `workers`.
         """
         return self.workers(task, count)
+
+    def keep_log(self, folder: Path) -> None:  # noqa: B027 — most runners have nothing to say
+        """Keep from now on what the runner's own library says in a file of this run directory. By default nothing."""
+
+    def on_loss(self, tell: Callable[[Exception], object]) -> None:  # noqa: B027 — nothing else can be lost
+        """Call `tell`, from any thread, when all that workers run on is gone. By default never."""
 
     def learners(self, task: Task, count: int, gpus: bool = False) -> tuple[WorkerPool, str]:
         """Start `count` further learners, none of which is replaced if it dies: by default processes of this machine.

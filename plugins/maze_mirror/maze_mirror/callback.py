@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from maze_core.run.report import RunSummary
     from maze_core.run.run import Run
 
-_LAST = "last"
+_LAST, _RUN = "last", "{run}"
 _AGAIN = "; it is tried again after the next checkpoint"
 _PAUSES = (0.0, 1.0, 5.0)
 """Seconds before each attempt to copy a run that has ended."""
@@ -38,8 +38,8 @@ class MirrorConfig(PluginConfig):
     """Where the run is copied to, and when."""
 
     to: Annotated[str, Outside.ADDRESS]
-    """Address of a folder for this run alone, such as `s3://bucket/runs/first`.
-    Any file system of fsspec that is installed will do. Credentials come from environment variables only."""
+    """Address of a folder for this run alone, such as `s3://bucket/runs/first`. `{run}` stands for the name of the run
+    directory. Any file system of fsspec that is installed will do. Credentials come from environment variables only."""
     minutes: NonNegativeFloat = 0.0
     """Minutes between two copies at least; 0: a copy after every checkpoint."""
     background: bool = True
@@ -64,6 +64,7 @@ class Mirror(Plugin):
     def __init__(self, config: MirrorConfig) -> None:
         super().__init__(config)
         check_installed(config.to, "to")
+        self._to = config.to
         self._copier: Copier | None = None
         self._background = Background(self._copy)
         self._due = 0.0
@@ -84,6 +85,7 @@ class Mirror(Plugin):
         if run.run_dir is None:
             return
         self._problem, self._told, self._superseded, self._due = "", "", False, 0.0
+        self._to = self.config.to.replace(_RUN, run.run_dir.name)
         copier = Copier(self._connected(), run.run_dir)
         try:
             copier.claim()
@@ -96,12 +98,12 @@ class Mirror(Plugin):
 
     def _connected(self) -> Store:
         try:
-            return Store(self.config.to)
+            return Store(self._to)
         except Exception as error:  # noqa: BLE001 — a file system may raise anything
             raise self._unusable(error) from None
 
     def _unusable(self, error: Exception) -> ConfigError:
-        problem = f"{masked(self.config.to)} cannot be written: {reason(error)}"
+        problem = f"{masked(self._to)} cannot be written: {reason(error)}"
         hint = "Next: check the address and the credentials in the environment, or name another address."
         return ConfigError(problem, "to", hint)
 
@@ -129,7 +131,7 @@ class Mirror(Plugin):
             self._report()
             if self._problem and not self._superseded:
                 held = "no copy of the run" if copier.epoch is None else f"the run as of epoch {copier.epoch}"
-                output.warn(f"warning: {masked(self.config.to)} holds {held}; the whole run is in {run_dir}")
+                output.warn(f"warning: {masked(self._to)} holds {held}; the whole run is in {run_dir}")
         finally:
             self._copier = None
 
@@ -180,9 +182,9 @@ class Mirror(Plugin):
         """Tell a new problem, or that there is none any more; only the thread that trains writes to the terminal."""
         problem = self._problem
         if problem and problem != self._told:
-            output.warn(f"warning: the run could not be copied to {masked(self.config.to)}: {problem}")
+            output.warn(f"warning: the run could not be copied to {masked(self._to)}: {problem}")
         elif self._told and not problem:
-            output.warn(f"the run is copied to {masked(self.config.to)} again")
+            output.warn(f"the run is copied to {masked(self._to)} again")
         self._told = problem
 
 

@@ -66,6 +66,27 @@ def fetch_run(address: str, folder: Path | None = None) -> tuple[Path, Index]:
     raise AssertionError("unreachable")
 
 
+def read_file(address: str, path: str) -> bytes:
+    """Return the contents of one file of the run at an address.
+
+    Raises:
+        ConfigError: there is no run at the address, or no such file in it.
+        RunError: the address cannot be read, or the copy is damaged.
+    """
+    try:
+        store = Store(checked(address))
+        parts = _index(store).files.get(path)
+        if parts is None:
+            raise ConfigError(f"the run at {masked(address)} has no file {printable(path)}", _ADDRESS)
+        return b"".join(_read(store, part) for part in parts)
+    except (ConfigError, RunError):
+        raise
+    except _ChangedError as error:
+        raise RunError(f"the copy at {masked(address)} has changed: {error}") from None
+    except Exception as error:  # noqa: BLE001 — a file system may raise anything
+        raise RunError(f"{masked(address)} cannot be read: {reason(error)}") from None
+
+
 def _index(store: Store) -> Index:
     sizes = store.sizes()
     index = newest(store, sizes, complete=True) or newest(store, sizes)

@@ -7,7 +7,6 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import RunError
 from maze_core.base.processes import SPOILT
 from maze_core.base.terminal_text import counted
 from maze_core.collect.pools.queued import AHEAD, Job, QueuedPool
@@ -88,12 +87,9 @@ class RayPool(QueuedPool):
         self._home = self._ray.get_runtime_context().get_node_id()
         self._door = Door() if lines and has_channels() else None
         try:
-            self._actor = self._ray.remote(Worker).options(
-                num_cpus=0 if self._session.is_local else cpus,
-                num_gpus=0 if self._session.is_local else gpus,
-                max_restarts=0,
-                scheduling_strategy="SPREAD",
-            )
+            self._actor = self._ray.remote(Worker)
+            self._reserved = (0, 0) if self._session.is_local else (cpus, gpus)
+            """CPUs and GPUs."""
             self._task = self._ray.put(packed_task(task))
             self._shared = Parameters(self._ray)
             for number in range(count):
@@ -119,7 +115,7 @@ class RayPool(QueuedPool):
         """Share parameters with all jobs sent from now on. Returns the version."""
         self._check_open()
         if any(member.line is None for member in self._members.values()):
-            self._check_cluster(self._session.check_store)
+            self._session.check_store()
         self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._door is not None)
         return self._shared.version
 
@@ -150,13 +146,19 @@ class RayPool(QueuedPool):
     # Sending jobs
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
-        actor = self._new_actor(number)
+        actor = self._new_actor(number, at_home=self._complete and not late)
         member = self._members[number] = Member(number, self._title(number), actor, deadline, late=late)
         arguments = number, self._task, versions(), self._home, self._door and self._door.address
         member.calls[self._expect(member, actor.setup.remote(*arguments))] = None
 
-    def _new_actor(self, number: int) -> Any:
-        return self._actor.remote()
+    def _new_actor(self, number: int, at_home: bool) -> Any:
+        """Start a worker; `at_home`: on this node where it has room, for the others may be gone, as Ray learns late."""
+        where: Any = "SPREAD"
+        if at_home:
+            strategies = self._ray.util.scheduling_strategies
+            where = strategies.NodeAffinitySchedulingStrategy(self._home, soft=True, _spill_on_unavailable=True)
+        cpus, gpus = self._reserved
+        return self._actor.options(num_cpus=cpus, num_gpus=gpus, max_restarts=0, scheduling_strategy=where).remote()
 
     def _expect(self, member: Member, answer: Any) -> Any:
         """Listen for the answer to a call of Ray; return its reference."""
@@ -238,7 +240,7 @@ class RayPool(QueuedPool):
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
         # Messages on lines need no store, and looking disturbs the node.
-        self._check_cluster(self._session.check if members and not answers else self._session.check_store)
+        (self._session.check if members and not answers else self._session.check_store)()
         for member in members:
             self._listen(member)
         for answer in answers:
@@ -325,7 +327,7 @@ class RayPool(QueuedPool):
     def _lose(self, member: Member, error: Exception) -> None:
         """Start a worker to replace a lost one; its unfinished jobs are repeated first."""
         self._forget(member)
-        self._check_cluster(self._session.wait_for_head)
+        self._session.wait_for_head()
         cause = f"{member.title} was lost: {reason_of(error)}"
         deadline, late = member.deadline, member.late
         if member.ready:
@@ -379,20 +381,17 @@ class RayPool(QueuedPool):
         _warn(f"{waited}; the run continues without it")
         self._pass_on(member.number)
 
-    def _check_cluster(self, check: Callable[[], None]) -> None:
-        try:
-            check()
-        except RunError:
-            self._end_at_once()
-            raise
-
     def _kill(self, member: Member) -> None:
         if member.line is not None:
             with suppress(KeyError, ValueError):  # it may have broken before
                 self._arrived.forget(member.line)
             member.line.close()
         if self._session.connection.lost:  # Ray would wait for the head
-            member.kill_at_home()
+            if member.at_home:
+                member.kill_at_home()
+            else:
+                with suppress(Exception):  # calls go to the worker itself, if it still runs
+                    member.actor.leave.remote()
             return
         with suppress(Exception):  # it may be gone, and Ray with it
             self._ray.kill(member.actor)

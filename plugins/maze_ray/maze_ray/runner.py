@@ -13,6 +13,9 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_ray.config import RayConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
@@ -70,6 +73,18 @@ class RayRunner(Runner):
 
         return RayPool(task, count, self.config, self.config.cpus_per_worker, lines=True)
 
+    def keep_log(self, folder: Path) -> None:
+        """Keep what Ray says in `ray.log`."""
+        from maze_ray.session import Session
+
+        Session.keep_log(folder)
+
+    def on_loss(self, tell: Callable[[Exception], object]) -> None:
+        """Tell of a cluster that is gone."""
+        from maze_ray.session import Session
+
+        Session.on_loss(tell)
+
     def connect(self) -> Session:
         """Return a share of the connection to the cluster, for a library that brings its own actors; close it."""
         from maze_ray.session import Session
@@ -79,7 +94,8 @@ class RayRunner(Runner):
     @cached_property
     def _cpus(self) -> int:
         """The number of CPUs of the cluster, at least 1; for a Ray started by Maze, those this process may use."""
-        from maze_ray.session import LOCAL, Session, import_ray, wanted_address
+        from maze_ray.connection import LOCAL
+        from maze_ray.session import Session, import_ray, wanted_address
 
         if wanted_address(self.config) == LOCAL:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import threading
+import time
 import traceback
 from contextlib import closing, suppress
 from importlib import metadata
@@ -53,7 +55,7 @@ class Worker:
             home: the id of the driver's node.
             door: the address of the driver's `Door`; None: this worker is called through Ray.
         """
-        begin_worker()
+        begin_on_node()
         self._line: SocketChannel | None = None
         try:
             different = differences(theirs)
@@ -100,9 +102,28 @@ class Worker:
         except Exception as exc:  # noqa: BLE001
             return _error(exc)
 
+    def leave(self) -> None:
+        """End this process at once: the head is gone, so nobody else would for a minute."""
+        os._exit(1)
+
     def close(self) -> None:
         """Close the task."""
         release(self._task)
+
+
+def begin_on_node() -> None:
+    """Set up a process that Ray has started on a node: as a worker, which ends when its node does.
+
+    Ray leaves that to the process's parent becoming number 1, which it does not in every container.
+    """
+    begin_worker()
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def pack(value: Any) -> tuple[bytes, list[np.ndarray]]:
@@ -169,6 +190,6 @@ def _error(exc: Exception) -> Answer:
 
 def _version(distribution: str) -> str:
     try:
-        return metadata.version(distribution)
+        return metadata.version(distribution).partition("+")[0]  # a learner on a GPU has another build of torch
     except metadata.PackageNotFoundError:
         return "none"

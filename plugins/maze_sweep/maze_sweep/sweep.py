@@ -33,7 +33,7 @@ from maze_sweep.trials import (
     read_trials,
     write_trials,
 )
-from maze_sweep.validation import check_runs, probes
+from maze_sweep.validation import check_copies, check_runs, probes
 
 _TICK = 0.5
 """Seconds between two checks of the runs."""
@@ -89,6 +89,7 @@ class Sweep:
             ConfigError: a point does not fit, or an environment cannot be built.
         """
         self._check_learned()
+        check_copies(self.plan, self._load)
         check_runs(self.plan, probes(self.plan.space), self._load)
         if self.searcher.foresees:
             self._setup_searcher(Path())

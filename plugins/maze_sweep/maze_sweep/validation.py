@@ -57,6 +57,18 @@ def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
         raise combined(list(problems.values()))
 
 
+def check_copies(plan: SweepPlan, load: Loader) -> None:
+    """Raise ConfigError if the runs are copied to one address, which holds one run."""
+    config, _ = plan.run_config(next(probes(plan.space)), load)
+    to = getattr(config.callbacks.get("mirror"), "to", "{run}")
+    if "{run}" not in to:
+        raise ConfigError(
+            "one address cannot hold the copies of several runs",
+            "callbacks.mirror.to",
+            "Next: end it with /{run}, which stands for the name of each run",
+        )
+
+
 def _extremes(dimension: Dimension) -> tuple[object, ...]:
     return dimension.values if isinstance(dimension, Choices) else (dimension.at(0.0), dimension.at(1.0))
 

@@ -1,0 +1,95 @@
+"""Parts of a run and of its cluster are killed: what goes on, what is said, and what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.maze_ray.trained import TrainedRun, command_of, environment_of
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """`trained(address, algorithm, settings, resume)`: a run, killed at the end of the test."""
+    started = []
+
+    def start(address, *what, resume=False):
+        started.append(TrainedRun(tmp_path, address, *what, resume=resume))
+        return started[-1]
+
+    yield start
+    for run in started:
+        if run.driver.poll() is None:
+            run.driver.kill()
+        run.driver.wait()
+
+
+def kill(node, part):
+    """Kill the process of a node of the cluster."""
+    for each in node.all_processes[part]:
+        each.process.kill()
+
+
+def test_a_worker_a_node_and_the_driver_are_killed_one_after_the_other(cluster, trained):
+    run = trained(cluster.address)
+    while len(run.workers()) < 2:
+        time.sleep(0.1)
+    os.kill(run.workers()[0], signal.SIGKILL)
+    run.wait_for_epoch(run.epoch() + 2, 30)
+    (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
+    kill(node, "raylet")
+    run.wait_for_epoch(run.epoch() + 2, 10)  # the others do its work at once, and Ray tells of it later
+    run.driver.kill()
+    run.driver.wait()
+    cluster.remove_node(node, allow_graceful=False)
+    run.wait_until_clean(30)
+    resumed = trained(cluster.address, resume=True)
+    resumed.driver.terminate()
+    assert resumed.driver.wait(30) == 143, resumed.said()
+    resumed.wait_until_clean(30)
+    assert resumed.outcome() == "interrupted"
+
+
+LONG = ("ppo", {"algorithm.n_optimization_epochs": 10_000, "algorithm.n_rollout_steps": 500, "runner.workers": 2})
+"""Learns from its first rollouts for an hour."""
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "why"), [("gcs_server", LONG, "its head does not answer"), ("raylet", (), "the node on this")]
+)
+def test_the_head_is_lost(cluster, trained, part, what, why):
+    run = trained(cluster.address, *what)
+    time.sleep(3.0)  # into the update
+    kill(cluster.head_node, part)
+    began = time.monotonic()
+    assert run.driver.wait(30) == 1, run.said()
+    assert time.monotonic() - began < 15
+    said = run.said()
+    error = said[said.rindex("error: the Ray cluster at ") :].splitlines()
+    assert error[0].partition(" is gone: ")[2].startswith(why)
+    assert error[1].endswith(f"Next: maze resume {run.run_dir}")
+    assert len(error) == 2
+    assert "[20" not in said  # a line of Ray's own log begins with the date
+    assert run.outcome() == "failed"
+    run.wait_until_clean(15)
+
+
+@pytest.mark.parametrize("part", ["gcs/gcs_server", "raylet/raylet"])
+def test_the_head_of_a_ray_of_its_own_is_lost(trained, part):
+    run = trained(None)
+    (pid,) = [pid for pid in run.processes() if part in command_of(pid)]
+    folder = Path(environment_of(pid)["MAZE_RAY_FOLDER"])
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    assert run.driver.wait(30) == 1, run.said()
+    assert time.monotonic() - began < 15
+    assert f"Next: maze resume {run.run_dir}" in run.said()
+    run.wait_until_clean(15)
+    assert not folder.exists()

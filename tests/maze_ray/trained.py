@@ -1,0 +1,137 @@
+"""A run in a process of its own, on a cluster or a Ray of its own, for tests that kill parts of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from maze_core.base.errors import MazeError
+from maze_core.run.saved.checkpoint import read_checkpoint
+
+SETTINGS = {
+    "algorithm.n_epochs": 0,
+    "algorithm.n_rollout_steps": 50,
+    "algorithm.epoch_length": 10,
+    "callbacks.early_stopping.patience": 0,
+    "callbacks.tensorboard": "null",
+    "evaluation.n_episodes": 2,
+}
+IMPALA = {"algorithm.num_actors": 2}
+MARK, CLUSTER = "MAZE_TEST_RUN", "MAZE_TEST_CLUSTER"
+"""Variables by which processes are known, since others may use Ray on this machine: of a run, and of a cluster."""
+
+
+class TrainedRun:
+    """`maze train` or `maze resume`, from its next checkpoint on."""
+
+    def __init__(
+        self,
+        folder: Path,
+        address: str | None,
+        algorithm: str = "impala",
+        changes: dict[str, Any] = IMPALA,
+        *,
+        resume: bool = False,
+    ) -> None:
+        self.run_dir, self._log = folder / "run", folder / "log"
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir(exist_ok=True)
+        self._cluster = os.environ[CLUSTER] if address is not None else "none"
+        self.mark = f"{MARK}={secrets.token_hex(8)}"
+        where = {} if address is None else {"runner.address": address}
+        what, settings = ("resume", str(self.run_dir)), where
+        if not resume:
+            what = ("train", algorithm, "--env", "CartPole-v1", "--runner", "ray", "--run-dir", str(self.run_dir))
+            settings = {**SETTINGS, **changes, **where}
+        before = self.epoch()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(self.temporary)}
+        environment.update([self.mark.split("=")])
+        for name in ("RAY_ADDRESS", CLUSTER):
+            environment.pop(name, None)
+        with self._log.open("w") as log:
+            self.driver = subprocess.Popen(
+                [
+                    str(Path(sys.executable).with_name("maze")),
+                    *what,
+                    *(f"--set={key}={settings[key]}" for key in settings),
+                ],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.wait_for_epoch(before + 1, 120)
+
+    def epoch(self) -> int:
+        """The finished epochs of the last checkpoint; -1: there is none."""
+        try:
+            return int(read_checkpoint(self.run_dir / "checkpoints" / "last").state["epoch"])
+        except (MazeError, OSError):
+            return -1
+
+    def wait_for_epoch(self, epoch: int, patience: float) -> None:
+        """Return when the checkpoint has so many epochs."""
+        deadline = time.monotonic() + patience
+        while self.epoch() < epoch:
+            assert self.driver.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.1)
+
+    def said(self) -> str:
+        """All of its output."""
+        return self._log.read_text(errors="replace")
+
+    def processes(self) -> list[int]:
+        """Its own processes, and those that they have started."""
+        name, value = self.mark.split("=")
+        return [pid for pid in all_processes() if environment_of(pid).get(name) == value]
+
+    def workers(self) -> list[int]:
+        """The processes of its workers on the cluster of the tests, or on its own Ray."""
+        mine = [pid for pid in all_processes() if environment_of(pid).get(CLUSTER) == self._cluster]
+        return [pid for pid in {*mine, *self.processes()} if command_of(pid).startswith("ray::Worker")]
+
+    def left(self) -> list[str]:
+        """Its processes, workers and temporary files that are still there."""
+        found = [command_of(pid) for pid in self.processes()] + [f"worker {pid}" for pid in self.workers()]
+        return [*filter(None, found), *map(str, self.temporary.iterdir())]
+
+    def wait_until_clean(self, patience: float) -> None:
+        """Return when nothing of it is left."""
+        deadline = time.monotonic() + patience
+        while left := self.left():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.2)
+
+    def outcome(self) -> str:
+        """How it ended, as recorded."""
+        return str(json.loads((self.run_dir / "run.json").read_text())["summary"]["outcome"])
+
+
+def all_processes() -> list[int]:
+    """All living processes."""
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process; empty if it has ended."""
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """The variables that a process was started with; empty if it has ended."""
+    pairs = (pair.partition("=") for pair in _read(pid, "environ").decode(errors="replace").split("\0"))
+    return {name: value for name, _, value in pairs}
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
