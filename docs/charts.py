@@ -147,12 +147,12 @@ def of_algorithm(name: str) -> Iterator[Panel]:
             label = rest[: found.start()] or ("preset" if algorithm == name else algorithm)
             by_env.setdefault(found[1], {})[label] = [*seeds.values()]
     for env, runs in sorted(by_env.items()):
-        yield Panel(env, f"mean return, {_seeds(runs)} seeds", partial(curves, runs))
+        yield Panel(env, f"mean return, {_seeds(runs)}", partial(curves, runs))
     figures = load("page_curves")
     for each in (each for each in SHOWN if each.page == name and each.row in figures):
         runs = figures[each.row]["runs"].values()
         lines = {label: [seeds[metric] for seeds in runs] for metric, label in each.metrics.items()}
-        about = f"{next(iter(lines)) if len(lines) == 1 else 'mean return'}, {_seeds(lines)} seeds"
+        about = f"{next(iter(lines)) if len(lines) == 1 else 'mean return'}, {_seeds(lines)}"
         yield Panel(each.title, about, partial(curves, lines, beside=each.beside, below=each.below))
     yield from scores_of(name)
 
@@ -273,7 +273,8 @@ def _text(x: float, y: float, text: str, anchor: str = "start", more: str = 'cla
 
 
 def _seeds(runs: dict[str, list[Points]]) -> str:
-    return " and ".join(sorted({str(len(seeds)) for seeds in runs.values()}))
+    counts = sorted({len(seeds) for seeds in runs.values()})
+    return f"{' and '.join(map(str, counts))} {'seed' if counts == [1] else 'seeds'}"
 
 
 def _table(seeds: list[Points]) -> list[tuple[float, float, float, float]]:
