@@ -110,12 +110,17 @@ VALUES += ["'" + "x" * 3000 + "'", "'\\e[31m'", '"\\e[31m\\n\\u202e"', "'../../x
     "kind", ["algorithm", "model", "memory", "runner", "wrapper", "callback", "searcher", "policy"]
 )
 def test_every_field_of_every_plugin_takes_any_value_well(kind):
-    """Either the configuration is valid, or short lines say what is not."""
+    """Either the configuration is valid, or short lines say what is not.
+
+    The thousand fields of RLlib's algorithms have few types: of all but one algorithm each field takes some values.
+    """
     for name in discovery.names(kind):
+        some = name.startswith("rllib-") and name != "rllib-ppo"
         required = {"id": "CartPole-v1", "initial_demonstrations": "x"}
         fields = discovery.load(kind, name).Config.model_fields
         given = {"name": name, **{key: value for key, value in required.items() if key in fields}}
-        for setting in (f"{kind}.{field}={value}" for field in fields if field != "name" for value in VALUES):
+        tried = [(field, VALUES[n % 7 :: 7] if some else VALUES) for n, field in enumerate(fields) if field != "name"]
+        for setting in (f"{kind}.{field}={value}" for field, values in tried for value in values):
             try:
                 part_config(kind, given, [setting])
             except ConfigError as error:

@@ -123,7 +123,7 @@ def test_the_bundled_plugins_are_all_here():
     }
 
 
-FEW_SECONDS = {"algorithm sac", "env gymnasium", "model cnn", "model mlp", "model template", "runner local"}
+FEW_SECONDS = {"algorithm sac", "env gymnasium", "model mlp", "runner local"}
 """Of the kinds whose checks take long, those that the first pass runs; the slow tests run the others."""
 OTHERS = {f"callback {name}" for name in ("console", "mlflow", "tensorboard", "wandb")}
 
