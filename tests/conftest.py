@@ -208,22 +208,27 @@ LONG = ("tests/maze_devkit/test_bundled.py", "tests/docs/test_snippets.py")
 """Files whose tests take minutes together and share nothing: each of their tests may run beside the others."""
 
 
+CLUSTERS = ("test_cluster.py", "test_losses.py", "test_session.py")
+"""Tests of the runner `ray` that need a process without a local Ray: once it had one, Ray cancels its workers on a
+cluster. They measure how soon something happens, so they run one after the other."""
+
+
 def pytest_collection_modifyitems(items):
     """Put the tests that take longest first, and keep those of a file in one process.
 
-    The tests of the runner `ray` come first, and of those the ones that need a process without a local Ray: once a
-    process had one, Ray cancels its workers on a cluster. The others share one local Ray, and so do all of RLlib's.
+    The tests of the runner `ray` come first of all. Beside `CLUSTERS` they share one local Ray, and so do all of RLlib's.
     """
-    order = ["test_cluster.py", "test_session.py"]
 
     def place(item):
-        if item.path.parent.name == "maze_ray":
-            return order.index(item.path.name) if item.path.name in order else len(order)
-        return len(order) + 1 + (not item.nodeid.startswith(LONG))
+        if item.path.parent.name != "maze_ray":
+            return 2 + (not item.nodeid.startswith(LONG))
+        return int(item.path.name not in CLUSTERS)
 
     items.sort(key=place)
     for item in items:
-        if not item.nodeid.startswith(LONG):
+        if item.path.parent.name == "maze_ray" and item.path.name in CLUSTERS:
+            item.add_marker(pytest.mark.xdist_group("clusters"))
+        elif not item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         elif "rllib-" in item.nodeid or "runner ray" in item.nodeid:
             item.add_marker(pytest.mark.xdist_group("ray"))
