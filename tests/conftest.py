@@ -216,7 +216,7 @@ cluster. They measure how soon something happens, so they run one after the othe
 def pytest_collection_modifyitems(items):
     """Put the tests that take longest first, and keep those of a file in one process.
 
-    The tests of the runner `ray` come first of all. Beside `CLUSTERS` they share one local Ray, and so do all of RLlib's.
+    Those of the runner `ray` come first. All but `CLUSTERS` share one local Ray, and so do all of RLlib's.
     """
 
     def place(item):
