@@ -213,6 +213,7 @@ CLUSTERS = ("test_cluster.py", "test_losses.py", "test_session.py")
 cluster. They measure how soon something happens, so they run one after the other."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Put the tests that take longest first, and keep those of a file in one process.
 
