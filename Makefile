@@ -77,9 +77,9 @@ train: setup ## train PPO on CartPole-v1
 test: setup ## run the tests but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 -m "not slow"
 
-# In the groups and the order of tests/conftest.py: tests on Ray clusters in a process that has had no Ray of its own.
+# By files, in the order of tests/conftest.py: tests on Ray clusters in a process that has had no Ray of its own.
 test-slow: setup ## run the slow tests: clusters, kills again and again, learning to a score
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 -m slow --dist loadgroup --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 -m slow --dist loadfile --no-loadscope-reorder
 
 # For both: PYTHON=python3.12, TORCH=2.9.1, EXTRAS=clusters,loggers.
 test-lowest: setup ## try the built distributions with the lowest versions that their bounds allow

@@ -206,30 +206,40 @@ def assert_same() -> Any:
 
 LONG = ("tests/maze_devkit/test_bundled.py", "tests/docs/test_snippets.py")
 """Files whose tests take minutes together and share nothing: each of their tests may run beside the others."""
-
-
-CLUSTERS = ("test_cluster.py", "test_losses.py", "test_session.py")
+CLUSTERS = tuple(f"tests/maze_ray/test_{each}.py" for each in ("cluster", "losses", "session"))
 """Tests of the runner `ray` that need a process without a local Ray: once it had one, Ray cancels its workers on a
 cluster. They measure how soon something happens, so they run one after the other."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Put the tests that take longest first, and keep those of a file in one process.
-
-    Those of the runner `ray` come first. All but `CLUSTERS` share one local Ray, and so do all of RLlib's.
-    """
+    """Put the tests that take longest first, and before all the ones of the runner `ray`."""
 
     def place(item):
-        if item.path.parent.name != "maze_ray":
-            return 2 + (not item.nodeid.startswith(LONG))
-        return int(item.path.name not in CLUSTERS)
+        if item.path.parent.name == "maze_ray":
+            return int(not item.nodeid.startswith(CLUSTERS))
+        return 2 + (not item.nodeid.startswith(LONG))
 
     items.sort(key=place)
-    for item in items:
-        if item.path.parent.name == "maze_ray" and item.path.name in CLUSTERS:
-            item.add_marker(pytest.mark.xdist_group("clusters"))
-        elif not item.nodeid.startswith(LONG):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-        elif "rllib-" in item.nodeid or "runner ray" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group("ray"))
+
+
+def together(nodeid):
+    """Return the name of the tests that run in one process: those of a file, but for `LONG` and `CLUSTERS`."""
+    if nodeid.startswith(CLUSTERS):
+        return "clusters"
+    if nodeid.startswith(LONG):
+        return "one local Ray" if "rllib-" in nodeid or "runner ray" in nodeid else nodeid
+    return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deal out tests as `together` says, where they are dealt out by file."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return together(nodeid)
+
+    return Together(config, log)
