@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError, PluginError, RunError
+from maze_core.base.errors import ConfigError, LostError, PluginError, RunError
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
 from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
@@ -299,7 +299,12 @@ class Hooks:
             raise
 
     def _name_in(self, error: Exception, hook: str) -> None:
-        """Add a note with the plugin that raised the error: the one whose method is deepest in the traceback."""
+        """Add a note with the plugin that raised the error: the one whose method is deepest in the traceback.
+
+        A loss comes from outside, wherever the run was: no plugin is to blame for it.
+        """
+        if isinstance(error, LostError):
+            return
         owners = {getattr(i.function, "__code__", None): i.plugin for i in self._implementations(hook)}
         culprit = None
         step = error.__traceback__

@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 import torch
 
-from maze_core.base.errors import ConfigError, PluginError, RunError
+from maze_core.base.errors import ConfigError, LostError, PluginError, RunError
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -140,6 +140,14 @@ def test_two_plugins_of_one_class_are_told_apart():
     with pytest.raises(OSError, match="no display") as caught:
         Hooks(members).make_env(PluginConfig(), 0, 0)
     assert caught.value.__notes__ == ["in hook make_env of wrapper plugin 'w1'"]
+
+
+def test_no_plugin_is_blamed_for_the_loss_of_a_cluster():
+    with pytest.raises(LostError) as caught:
+        Hooks(
+            [Member("algorithm", "o", Objective(loss())), Member("callback", "c", Raises(LostError("gone")))]
+        ).compute_loss(None, BATCH)
+    assert not hasattr(caught.value, "__notes__")
 
 
 @pytest.mark.parametrize(("result", "got"), [(None, "None"), (3, "int"), (torch.tensor(1.0), "Tensor")])
