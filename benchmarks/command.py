@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +21,18 @@ def one_thread() -> dict[str, str]:
 
 def maze(*arguments: str) -> str:
     """Run a command; its output. One that fails ends the program and says why."""
-    done = subprocess.run([str(MAZE), *arguments], capture_output=True, text=True, env=one_thread(), check=False)
+    return _output(f"maze {' '.join(arguments)}", [str(MAZE), *arguments])
+
+
+def figures(python: Path, script: Path, *arguments: str) -> dict[str, float]:
+    """Run a script whose last line is JSON; its figures. One that fails ends the program and says why."""
+    printed = _output(script.name, [str(python), str(script), *arguments])
+    found: dict[str, float] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def _output(name: str, command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env=one_thread(), check=False)
     if done.returncode:
-        sys.exit(f"maze {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        sys.exit(f"{name} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return done.stdout

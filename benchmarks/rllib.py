@@ -15,13 +15,12 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import results
-from command import maze, one_thread
+from command import figures, maze
 from statistics_of_runs import number
 
 PAGE, SEEDS, EPISODES, TEST_SEED = "rllib", 3, 50, 1000
@@ -80,12 +79,7 @@ def ours(name: str, seed: int, runs: Path) -> dict[str, float]:
 def alone(name: str, seed: int) -> dict[str, float]:
     """Train and test with RLlib alone."""
     env, steps, _ = ROWS[name]
-    command = [sys.executable, str(PLAIN), name.removeprefix("rllib-").upper(), env, str(steps), str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, env=one_thread(), check=False)
-    if done.returncode:
-        sys.exit(f"RLlib failed:\n{done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    return figures(Path(sys.executable), PLAIN, name.removeprefix("rllib-").upper(), env, str(steps), str(seed))
 
 
 def scores(result: dict[str, Any], side: str) -> list[float]:

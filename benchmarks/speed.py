@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import results
-from command import one_thread
+from command import figures
 from statistics_of_runs import spread
 
 HERE = Path(__file__).parent
@@ -193,12 +193,7 @@ def measure(row: Row, pairs: int, peer_python: Path) -> dict[str, Any]:
 
 def run_once(python: Path, script: str, settings: dict[str, Any]) -> dict[str, float]:
     """One process, one measurement."""
-    command = [str(python), str(HERE / script), json.dumps(settings)]
-    finished = subprocess.run(command, capture_output=True, text=True, env=one_thread(), check=False)
-    if finished.returncode:
-        sys.exit(f"{script} failed:\n{finished.stdout}\n{finished.stderr}")
-    result: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
-    return result
+    return figures(python, HERE / script, json.dumps(settings))
 
 
 def ratios(result: dict[str, Any], peer: str) -> list[float]:

@@ -47,6 +47,12 @@ class LostError(RunError):
     """What the run works with outside of this process is gone, such as a cluster; the run itself is sound."""
 
 
+def say_where(error: Exception, where: str) -> None:
+    """Add a note with whose code raised an error. A loss comes from outside, wherever the run was: nobody is named."""
+    if not isinstance(error, LostError):
+        error.add_note(where)
+
+
 class CheckpointError(MazeError):
     """A checkpoint is missing or damaged. The message names the last complete one, if any."""
 

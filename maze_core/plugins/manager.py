@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError, LostError, PluginError, RunError
+from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
 from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
@@ -299,12 +299,7 @@ class Hooks:
             raise
 
     def _name_in(self, error: Exception, hook: str) -> None:
-        """Add a note with the plugin that raised the error: the one whose method is deepest in the traceback.
-
-        A loss comes from outside, wherever the run was: no plugin is to blame for it.
-        """
-        if isinstance(error, LostError):
-            return
+        """Add a note with the plugin that raised the error: the one whose method is deepest in the traceback."""
         owners = {getattr(i.function, "__code__", None): i.plugin for i in self._implementations(hook)}
         culprit = None
         step = error.__traceback__
@@ -317,9 +312,9 @@ class Hooks:
         for each in self.members:
             if each.plugin is culprit:
                 put_below(error, each.place, getattr(each.plugin, "config", None))
-                error.add_note(f"in hook {hook} of {each.title}")
+                say_where(error, f"in hook {hook} of {each.title}")
                 return
-        error.add_note(f"in hook {hook}")
+        say_where(error, f"in hook {hook}")
 
     def _implementations(self, hook: str) -> list[pluggy.HookImpl]:
         found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()

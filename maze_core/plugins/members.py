@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from maze_core.base.blame import blame, definition
-from maze_core.base.errors import ConfigError, LostError, MazeError, PluginError
+from maze_core.base.errors import ConfigError, MazeError, PluginError, say_where
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs, hookimpl
@@ -82,11 +82,9 @@ def placed(each: Member) -> Iterator[None]:
     """Complete the path in a plugin's error about its own configuration, and name the plugin."""
     try:
         yield
-    except LostError:  # it comes from outside, wherever the run was
-        raise
     except Exception as error:
         put_below(error, each.place, getattr(each.plugin, "config", None))
-        error.add_note(f"in {each.title}")
+        say_where(error, f"in {each.title}")
         raise
 
 

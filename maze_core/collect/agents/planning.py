@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from maze_core.base.errors import ConfigError, LostError, RunError
+from maze_core.base.errors import ConfigError, RunError, say_where
 from maze_core.base.seeding import Purpose, generator, load_random_states, random_states
 from maze_core.base.tree import copy_tree, put_rows, take_rows, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
@@ -338,10 +338,8 @@ class PlannedActions:
         try:
             with torch.no_grad():
                 chosen: Any = self._planner.choose(decisions, proposed)
-        except LostError:  # it comes from outside, wherever the run was
-            raise
         except Exception as error:
-            error.add_note(f"in {name}.choose, which looks ahead")
+            say_where(error, f"in {name}.choose, which looks ahead")
             raise
         if not isinstance(chosen, dict) or chosen.keys() != proposed.keys():
             got = sorted(chosen) if isinstance(chosen, dict) else f"a {type(chosen).__name__}"
