@@ -19,7 +19,7 @@ from maze_core.data.shares import Share, even_shares
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.optimizers.adam import Adam, Optimizer
-from maze_core.learn.schedules import check_schedules
+from maze_core.learn.schedules import check_schedules, scheduled
 from maze_core.models.memory import remembers
 from maze_core.plugins import discovery
 from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
@@ -272,6 +272,17 @@ class Algorithm(ABC, Generic[P]):
             name = self.config.name
             raise PluginError(f"algorithm plugin {name!r} has no parameter `lr` and does not override build_optimizer")
         return Adam(parameters, lr=lr)
+
+    def lr_factor(self, fraction_done: float) -> float | None:
+        """Return the factor of all learning rates in the next update; None: they stay as they are.
+
+        By default that of `config.lr_schedule`, where there is one. The loop asks before each update.
+
+        Args:
+            fraction_done: part of the run that is done, 0 to 1; 0 in a run whose end is open.
+        """
+        schedule = getattr(self.config, "lr_schedule", None)
+        return scheduled(schedule, fraction_done) if isinstance(schedule, str) else None
 
     @property
     def epoch_length(self) -> int:

@@ -107,8 +107,10 @@ class Learner:
                 "Replace it in a wrapper of the hook build_policy.",
             )
 
-    def scale_lr(self, factor: float) -> None:
-        """Set every learning rate to `factor` times the configured one."""
+    def scale_lr(self, factor: float | None) -> None:
+        """Set every learning rate to `factor` times the configured one; None: leave them."""
+        if factor is None:
+            return
         for group, lr in zip(self.optimizer.param_groups, self._base_lrs, strict=True):
             group["lr"] = lr * factor
 

@@ -77,6 +77,7 @@ def _epoch(run: Run) -> None:
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
     try:
         while run.updates_remain and algorithm.warm_up():
+            learner.scale_lr(algorithm.lr_factor(run.fraction_done))
             for batch in algorithm.batches():
                 if isinstance(batch, OwnStep):
                     learner.take(batch)

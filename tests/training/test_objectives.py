@@ -11,6 +11,7 @@ from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginCon
 from maze_core.base.errors import PluginError, RunError
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.optimizers.adam import Adam
+from maze_core.plugins.config import params
 
 
 class Turns(Algorithm):
@@ -70,6 +71,44 @@ def steps_taken(run):
         group["name"]: {int(saved["state"][number]["step"]) for number in group["params"]}
         for group in saved["param_groups"]
     }
+
+
+class Scheduled(Turns):
+    """Notes the learning rates of its updates; without a schedule it sets them itself."""
+
+    class Config(AlgorithmConfig):
+        lr_schedule: params.LearningRateSchedule = "linear"
+
+    def batches(self):
+        self.rates = [*getattr(self, "rates", []), self.learner.param_groups[1]["lr"]]
+        yield from super().batches()
+
+    def build_optimizer(self, policy):
+        self.learner = super().build_optimizer(policy)
+        return self.learner
+
+
+class Halving(Scheduled):
+    Config = AlgorithmConfig
+
+    def batches(self):
+        yield from super().batches()
+        self.learner.param_groups[1]["lr"] /= 2
+
+
+class Rising(Scheduled):
+    def lr_factor(self, fraction_done):
+        return 1 + fraction_done
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "factors"),
+    [(Scheduled, [1, 0.75, 0.5, 0.25]), (Halving, [1, 0.5, 0.25, 0.125]), (Rising, [1, 1.25, 1.5, 1.75])],
+)
+def test_the_loop_follows_the_schedule_of_an_algorithm_that_has_one(context, algorithm, factors):
+    run = context(algorithm)
+    run.train()
+    assert run.run.algorithm.rates == pytest.approx([0.1 * factor for factor in factors])
 
 
 def test_only_the_group_that_a_batch_names_learns(context):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.collect.rollouts.agent_groups import AgentGroups
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.collect.workers.remote import RemoteSampler, can_share
+from maze_core.data.reward_scale import RewardScale
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.collect.agents.exploration import Exploration
-    from maze_core.data.reward_scale import RewardScale
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
@@ -78,6 +78,16 @@ class RolloutCollector(Collector):
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
         self._sampler: Sampler | RemoteSampler = remote or self._lockstep(env, n_steps, seeds, noise, exploration)
+
+    @classmethod
+    def of(cls, run: Run, config: Any) -> Self:
+        """Return the collector that an algorithm's parameters ask for.
+
+        Args:
+            run: provides environments, policy and counters.
+            config: with `n_rollout_steps` and `num_envs`, and with `normalize_rewards` and `gamma`.
+        """
+        return cls(run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config))
 
     def _lockstep(
         self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds, noise: torch.Generator, exploration: Exploration | None

@@ -10,14 +10,12 @@ import torch
 from maze_a2c.config import A2CConfig
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.algorithm import Algorithm, learning_parameters
 from maze_core.learn.closed_form.terms import policy_gradient_term, squared_error_term
 from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
 from maze_core.learn.on_policy.burn_in import CriticBurnIn
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.rmsprop import RMSprop
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -52,15 +50,11 @@ class A2C(Algorithm):
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
-        config = self.config
-        scale = RewardScale.of(config)
-        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._collector = self.keep("collector", collector)
+        self._collector = self.keep("collector", RolloutCollector.of(run, self.config))
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         self._closed_form = self._burn_in.closed_form()
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(

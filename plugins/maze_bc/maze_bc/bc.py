@@ -23,7 +23,6 @@ from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.recurrent import distribution_of
-from maze_core.learn.schedules import scheduled
 from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -116,7 +115,6 @@ class BC(Algorithm):
         # Before the update, so that a resumed run makes up for an interrupted evaluation.
         if every and run.state.updates_in_epoch and run.updates % every == 0:
             run.evaluate_within_epoch(self.validate(run.policy))
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rows = self._permutation[self._position : self._position + self._batch_units]
         self._position += len(rows)
         if self._position == len(self._permutation):

@@ -16,7 +16,6 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.replay.segments import POLICY, replayed
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.targets import Target
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_dqn.config import DQNConfig, ReplayedConfig
 from maze_dqn.exploration import epsilon_greedy
@@ -96,7 +95,6 @@ class DQN(Algorithm[ValueNetwork]):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; priorities and target follow after each of them."""
         config, run, collector = self.config, self._run, self._collector
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         run.record({"train/epsilon": config.epsilon(run.env_steps)})
         self._policy.resample(self.noise)
         collector.collect()

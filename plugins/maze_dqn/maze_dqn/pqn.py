@@ -12,7 +12,6 @@ from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.advantages import advantage_rows
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_dqn.config import PQNConfig
 from maze_dqn.exploration import epsilon_greedy
@@ -65,7 +64,6 @@ class PQN(Algorithm[ValueNetwork]):
         is the advantage of `advantage_rows` plus the value. It ends with the episode and with the rollout.
         """
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         run.record({"train/epsilon": config.epsilon(run.env_steps)})
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.q_lambda, run.device)

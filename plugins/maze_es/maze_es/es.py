@@ -52,10 +52,12 @@ class ES(Algorithm):
         self.noise = Noise(noise_seed(run.seed), self.space.size)
         self._evaluations = Evaluations(run, config, Perturbed(run.seed, config.noise_stddev))
 
+    def lr_factor(self, fraction_done: float) -> float:
+        """Return the factor of the step size."""
+        return scheduled(self.config.step_size_schedule, fraction_done)
+
     def batches(self) -> Iterator[Batch]:
         """Evaluate a population; yield its indices and the ranks of its returns."""
-        run = self._run
-        run.learner.scale_lr(scheduled(self.config.step_size_schedule, run.fraction_done))
         first = self._evaluations.next_pair
         results = self.evaluate_population()
         ranks = centred_ranks(np.concatenate([result.returns for result in results]))

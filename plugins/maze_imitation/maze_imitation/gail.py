@@ -14,13 +14,11 @@ from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import map_tree
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss, joined
-from maze_core.data.reward_scale import RewardScale
 from maze_core.data.rollout_steps import rollout_steps
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
 from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
-from maze_core.learn.schedules import scheduled
 from maze_core.learn.side_learner import SideLearner
 from maze_core.plugins.hookspecs import hookimpl
 from maze_imitation.config import GAILConfig
@@ -54,9 +52,7 @@ class GAIL(Algorithm):
         config = self.config
         self._run = run
         self._experts = self.keep("experts", RecordedSteps(run, config.dataset, config.n_workers, rewards=False))
-        scale = RewardScale.of(config)
-        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._collector = self.keep("collector", collector)
+        self._collector = self.keep("collector", RolloutCollector.of(run, config))
         self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
 
     @hookimpl
@@ -115,7 +111,6 @@ class GAIL(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
         longest = getattr(config, "sequence_length", None)  # of a sequence, for a policy with memory
         rows, metrics = advantage_rows(

@@ -10,7 +10,6 @@ from maze_core.data.shares import Share, shares_of_trajectories
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.advantages import actor_critic_loss
 from maze_core.learn.on_policy.burn_in import CriticBurnIn
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_impala.config import ActorsConfig, IMPALAConfig
 from maze_impala.correction import corrected, explained, row_weights
@@ -48,7 +47,6 @@ class IMPALA(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Learn from the next trajectories; the normaliser follows."""
         run = self._run
-        run.learner.scale_lr(scheduled(self.config.lr_schedule, run.fraction_done))
         batch = self._stream.next_batch()
         yield from self._passes(batch)
         if run.policy.normalizer is not None and not self._burn_in.active:

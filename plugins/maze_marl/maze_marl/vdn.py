@@ -16,7 +16,6 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.replay.joint import Joint
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.targets import Target
-from maze_core.learn.schedules import scheduled
 from maze_core.models.policy import Policy
 from maze_core.plugins.hookspecs import hookimpl
 from maze_marl.config import VDNConfig
@@ -90,7 +89,6 @@ class VDN(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield joint steps from replay; the targets follow every so often."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         run.record({"train/epsilon": config.epsilon(run.env_steps)})
         self._collector.collect()
         for _ in range(config.num_batches_per_iter):

@@ -25,7 +25,6 @@ from maze_core.envs.tasks import Tasks
 from maze_core.learn.on_policy.advantages import normalized
 from maze_core.learn.on_policy.surrogate import clipped_surrogate
 from maze_core.learn.parameters import with_parameters
-from maze_core.learn.schedules import scheduled
 from maze_core.models.parameters import state_arrays
 from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig
@@ -60,7 +59,6 @@ class MAML(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Play rollouts of some tasks before and after the inner step; yield the rows of all, several times."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rng = generator(run.seed, Purpose.PLUGIN, STREAM, 0, run.updates)
         tasks = [self._tasks.draw(rng) for _ in range(config.tasks_per_update)]
         initial = dict(run.policy.named_parameters())

@@ -17,7 +17,6 @@ from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.critics import critics_of
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.schedules import scheduled
 from maze_core.models.distributions import SquashedGaussian
 from maze_core.models.joint_actions import JointActions, bounded_sample, check_reparametrised
 from maze_core.plugins.hookspecs import hookimpl
@@ -76,7 +75,6 @@ class CQL(Algorithm):
     def setup(self, run: Run) -> None:
         """Load the data; build critics, their target and the coefficients."""
         config, policy = self.config, run.policy
-        self._run = run
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_reparametrised(policy, self.actions, config.name)
         self._steps = self.keep("steps", RecordedSteps(run, config.dataset, config.n_workers))
@@ -102,8 +100,7 @@ class CQL(Algorithm):
 
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps; the target follows after the update."""
-        config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        config = self.config
         yield self._steps.sample(config.batch_size, config.gamma)
         self.target.follow(config.tau)
 

@@ -18,7 +18,6 @@ from maze_core.data.rounding import nearly_equal
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.schedules import scheduled
 from maze_core.models.critics import build_critics
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
@@ -57,7 +56,6 @@ class IQL(Algorithm):
     def setup(self, run: Run) -> None:
         """Load the data; build both kinds of critics and the target."""
         config = self.config
-        self._run = run
         self._steps = self.keep("steps", RecordedSteps(run, config.dataset, config.n_workers))
         self._reward_scale = _reward_scale(self._steps.returns) if config.normalize_returns else 1.0
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
@@ -85,8 +83,7 @@ class IQL(Algorithm):
 
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps; the target follows after the update."""
-        config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        config = self.config
         batch = self._steps.sample(config.batch_size, config.gamma)
         batch.extra["reward"] *= self._reward_scale
         yield batch

@@ -20,7 +20,6 @@ from maze_core.learn.off_policy.deterministic import (
     critic_and_policy_optimizer,
     most_likely,
 )
-from maze_core.learn.schedules import scheduled
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import TD3BCConfig
@@ -84,7 +83,6 @@ class TD3BC(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps for the critics and, after every few of them, for the policy."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         batch = self._steps.sample(config.batch_size, config.gamma)
         yield replace(batch, objective="critic", group="critic")
         if (run.updates + 1) % config.policy_delay == 0:

@@ -12,13 +12,11 @@ from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import to_arrays
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.closed_form.terms import squared_error_term, surrogate_term
 from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
 from maze_core.learn.on_policy.burn_in import CriticBurnIn
 from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_ppo.config import PPOConfig
 
@@ -55,17 +53,13 @@ class PPO(Algorithm):
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
-        config = self.config
-        scale = RewardScale.of(config)
-        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._collector = self.keep("collector", collector)
+        self._collector = self.keep("collector", RolloutCollector.of(run, self.config))
         self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
         self._log_ratios: list[Tensor] = []
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         self._closed_form = self._burn_in.closed_form()
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(

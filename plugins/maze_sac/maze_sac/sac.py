@@ -22,7 +22,6 @@ from maze_core.learn.off_policy.critics import critics_of
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.schedules import scheduled
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions, check_log_probs, check_reparametrised
 from maze_core.models.memory import remembers
@@ -170,7 +169,6 @@ class SAC(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; the targets follow after each update."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter if config.utd is None else due):

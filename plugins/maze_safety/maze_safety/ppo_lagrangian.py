@@ -15,11 +15,9 @@ from maze_core.base.seeding import Purpose, generator, integer_seed
 from maze_core.base.tree import TensorTree
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import generalized_advantages
-from maze_core.data.reward_scale import RewardScale
 from maze_core.data.rollout import Rollout
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized, rollout_values
 from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
-from maze_core.learn.schedules import scheduled
 from maze_core.models.critics import build_critics
 from maze_safety.config import PPOLagrangianConfig
 from maze_safety.multiplier import Multiplier
@@ -56,9 +54,7 @@ class PPOLagrangian(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector and the multiplier."""
         config = self.config
-        scale = RewardScale.of(config)
-        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._collector = self.keep("collector", collector)
+        self._collector = self.keep("collector", RolloutCollector.of(run, config))
         self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
         self._multiplier = self.keep("multiplier", Multiplier(config.multiplier_init, config.multiplier_lr))
 
@@ -69,7 +65,6 @@ class PPOLagrangian(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and move the multiplier; yield the rows in shuffled minibatches, over several passes."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
         # The multiplier of this update is moved by the costs of its own rollout, as by the authors.
         if rollout.episodes:

@@ -9,7 +9,6 @@ from gymnasium.spaces import Discrete
 
 from maze_core import Algorithm, Batch, ConfigError, Loss, Policy, Run, hookimpl
 from maze_core.collect.agents.planner import Planner
-from maze_core.learn.schedules import scheduled
 from maze_search.config import AlphaZeroConfig
 from maze_search.search import Search, log_probs
 from maze_search.self_play import SelfPlay
@@ -46,8 +45,7 @@ class AlphaZero(Algorithm):
 
     def batches(self) -> Iterator[Batch]:
         """Play, then yield positions of finished episodes."""
-        config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        config = self.config
         self._self_play.play(config.n_rollout_steps)
         for _ in range(config.num_batches_per_iter):
             yield self._self_play.sample(config.batch_size)

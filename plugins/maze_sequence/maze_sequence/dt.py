@@ -15,7 +15,6 @@ from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
 from maze_core.learn.algorithm import Algorithm, learning_parameters
 from maze_core.learn.on_policy.recurrent import distribution_of
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_sequence.config import DTConfig
 from maze_sequence.policy import SequencePolicy
@@ -70,8 +69,7 @@ class DecisionTransformer(Algorithm):
 
     def batches(self) -> Iterator[Batch]:
         """Yield stretches of episodes that end at steps drawn with replacement."""
-        run, config = self._run, self.config
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        config = self.config
         ends = self._order.rng.integers(self._data.steps, size=max(1, config.batch_size // config.context))
         yield self._stretches(ends)
 

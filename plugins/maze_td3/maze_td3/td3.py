@@ -21,7 +21,6 @@ from maze_core.learn.off_policy.deterministic import (
     critic_and_policy_optimizer,
     most_likely,
 )
-from maze_core.learn.schedules import scheduled
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_td3.config import DDPGConfig, TD3Config
@@ -85,7 +84,6 @@ class TD3(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments; yield batches for the critics and, after every few of them, for the policy."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         for _ in range(self._collector.collect()):
             batch = self._collector.sample(config.batch_size, config.gamma, config.n_step)
             yield replace(batch, objective="critic", group="critic")

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from maze_core import Algorithm, Batch, Loss, Policy, RolloutCollector, Run, hookimpl
-from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of, value_of
-from maze_core.learn.schedules import scheduled
 from maze_trpo.config import PolicyGradientConfig
 
 
@@ -27,11 +25,8 @@ class PolicyGradient(Algorithm):
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
-        config = self.config
         self._run = run
-        scale = RewardScale.of(config)
-        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._collector = self.keep("collector", collector)
+        self._collector = self.keep("collector", RolloutCollector.of(run, self.config))
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once.
@@ -40,7 +35,6 @@ class PolicyGradient(Algorithm):
         the rollout or a time limit ends first, the baseline stands for what follows; without one nothing does.
         """
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
         length, baseline = config.sequence_length, run.policy.has_critic
         rows, metrics = advantage_rows(

@@ -12,12 +12,10 @@ from torch import Tensor
 from maze_core import Algorithm, Batch, ConfigError, Loss, Policy, RolloutCollector, Run, hookimpl
 from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import OwnStep
-from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
 from maze_core.learn.optimizers.adam import Adam, Optimizer
 from maze_core.learn.parameters import policy_parameters
-from maze_core.learn.schedules import scheduled
 from maze_core.models.joint_actions import check_divergence
 from maze_trpo.config import TRPOConfig
 
@@ -40,9 +38,7 @@ class TRPO(Algorithm):
         self._run = run
         check_divergence(run.policy, config.name)
         self._deciding = policy_parameters(run.policy).deciding
-        rewards = RewardScale.of(config)
-        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=rewards)
-        self._collector = self.keep("collector", collector)
+        self._collector = self.keep("collector", RolloutCollector.of(run, config))
         self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
@@ -60,7 +56,6 @@ class TRPO(Algorithm):
     def batches(self) -> Iterator[Batch | OwnStep]:
         """Collect a rollout; yield the step of the policy, then minibatches for the critic."""
         config, run = self.config, self._run
-        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
             run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length, log_probs=True
