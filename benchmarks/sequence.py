@@ -1,7 +1,11 @@
-"""Does the Decision Transformer improve on half-trained data? Records SAC as `offline.py` does, and compares with BC.
+"""Does the Decision Transformer improve on half-trained data? Records SAC, and compares with BC.
 
-    python benchmarks/sequence.py                            Pendulum-v1, both algorithms, 3 seeds
+    python benchmarks/sequence.py                            Pendulum-v1, both recordings and algorithms, 3 seeds
     python benchmarks/sequence.py --seeds 1
+
+There are two recordings. One is of the half-trained policy alone, as in `offline.py`: its episodes differ by chance.
+The other one is of the same run at several moments until then, as the medium-replay data of the paper: its episodes
+differ by what the policy could.
 
 A score is the mean return of 100 deterministic episodes with the parameters a run ended with: no best checkpoint, no
 maximum over the training. The gate: the Decision Transformer is better than BC by 20 % of what BC's return is below 0.
@@ -16,26 +20,33 @@ import json
 import shutil
 import statistics
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import results
 from command import maze
-from offline import DATA, record
+from offline import DATA, Data, record
 from statistics_of_runs import with_interval
 
 PAGE, ENV, EPISODES, GAIN = "sequence", "Pendulum-v1", 100, 0.2
 UPDATES, SEEDS = 2000, 3
 LENGTH = ("--epochs", "2", "--epoch-length", str(UPDATES // 2), "--lr-schedule", "linear")
 OPTIONS = {"bc": (), "dt": (*LENGTH, "--context", "5", "--batch-size", "320")}
-HEADERS = ["environment", "algorithm", "updates", "the data", "mean return (95 % CI)", "gate", "scores by seed",
+HEADERS = ["recorded", "algorithm", "updates", "the data", "mean return (95 % CI)", "gate", "scores by seed",
            "seconds"]  # fmt: skip
+MOMENTS, EPISODES_OF_EACH = (600, 1000, 1400, 1800, 2200, 2600), 10
+"""Steps of SAC after which its policy is recorded, and the episodes of each."""
+_MOMENTS = ", ".join(f"{moment:,}" for moment in MOMENTS)
 INTRODUCTION = f"""
 # Decision Transformer
 
-SAC trains for a short time; its sampled actions are recorded as for [offline learning](offline.md), and BC and the
-Decision Transformer learn from the same recording, the latter for {UPDATES} updates, with a falling learning rate and a
-context of 5 steps.
+SAC trains on {ENV} until it is half as good as it becomes. Recorded are the sampled actions of its policy then
+(`half-trained`, as for [offline learning](offline.md)), or of its policies after {_MOMENTS} steps
+(`on the way`, {EPISODES_OF_EACH} episodes each, which differ by what a policy could, as in the paper's medium-replay
+data). BC and the Decision Transformer learn from the same recording, the latter for {UPDATES} updates, with a falling
+learning rate and a context of 5 steps.
 Scores are mean returns of {EPISODES} deterministic episodes with the parameters a run ended with: no best checkpoint,
 no maximum over the training. Returns are negative: the gate is that the mean over the seeds, shown with its 95 %
 confidence interval (Student's t), is nearer to 0 than BC's by {GAIN:.0%}. Seconds are those of training and evaluation.
@@ -44,24 +55,46 @@ Made by `python benchmarks/sequence.py`; the figures of every run are in `sequen
 """
 
 
+def record_on_the_way(data: Data, folder: Path) -> float:
+    """Train SAC, record its policy at some moments, and return the mean return of all."""
+    teacher, returns = str(folder / "sac"), []
+    for moment in MOMENTS:
+        training = ["--env", ENV, "--seed", "1", "--steps", str(moment), *data.teacher.split(), "--run-dir", teacher]
+        shutil.rmtree(teacher, ignore_errors=True)  # with one seed, a longer run begins as a shorter one
+        maze("train", "sac", *training, "-q")
+        playing = ["--checkpoint", "last", "--stochastic", "--episodes", str(EPISODES_OF_EACH), "--seed", "5"]
+        recording = str(folder / "recording" / str(moment))
+        returns.append(json.loads(maze("rollout", teacher, *playing, "--record", recording, "--json"))["return_mean"])
+    return statistics.fmean(returns)
+
+
+RECORDED: dict[str, Callable[[Data, Path], float]] = {"half-trained": record, "on the way": record_on_the_way}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"seeds of each algorithm (default {SEEDS})")
     parser.add_argument("--runs", type=Path, default=Path("runs/sequence"), help="where recordings and runs go")
     options = parser.parse_args()
-    data, folder = next(each for each in DATA if each.env == ENV), options.runs / ENV
-    known = results.load(PAGE).get(ENV) or {"data_return": record(data, folder), "runs": {}}
-    for seed in range(1, options.seeds + 1):
+    data = next(each for each in DATA if each.env == ENV)
+    for name, record_data in RECORDED.items():
+        measure(name, partial(record_data, data), options.runs / name.replace(" ", "-"), options.seeds)
+    results.show("Decision Transformer", HEADERS, cells_of(results.load(PAGE)))
+    return 0 if all(map(passes, results.load(PAGE).values())) else 1
+
+
+def measure(name: str, record_data: Callable[[Path], float], folder: Path, seeds: int) -> None:
+    """Train what is missing of one recording."""
+    known = results.load(PAGE).get(name) or {"data_return": record_data(folder), "runs": {}}
+    for seed in range(1, seeds + 1):
         for algorithm in OPTIONS:
             runs = known["runs"].setdefault(algorithm, {})
             if str(seed) not in runs:
                 if not (folder / "recording").exists():
-                    record(data, folder)
+                    record_data(folder)
                 runs[str(seed)] = train(algorithm, seed, folder)
-                rows = results.merge(PAGE, ENV, known)
-                results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(known), rows)
-    results.show("Decision Transformer", HEADERS, cells_of(known))
-    return 0 if passes(known) else 1
+                rows = results.merge(PAGE, name, known)
+                results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
 
 
 def train(algorithm: str, seed: int, folder: Path) -> dict[str, Any]:
@@ -73,7 +106,7 @@ def train(algorithm: str, seed: int, folder: Path) -> dict[str, Any]:
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
     playing = ["--checkpoint", "last", "--deterministic", "--episodes", str(EPISODES), "--seed", "1000", "--json"]
     score = float(json.loads(maze("rollout", str(run_dir), *playing))["return_mean"])
-    print(f"{ENV}  {algorithm}  seed {seed}  {score:.1f}  in {summary['seconds']:.0f} s", flush=True)
+    print(f"{folder.name}  {algorithm}  seed {seed}  {score:.1f}  in {summary['seconds']:.0f} s", flush=True)
     return {"score": score, "updates": summary["updates"], "seconds": summary["seconds"]}
 
 
@@ -92,20 +125,21 @@ def verdict(result: dict[str, Any]) -> str:
     return ("met" if passes(result) else "missed") if fewest >= SEEDS else f"open, {fewest} of {SEEDS} seeds"
 
 
-def cells_of(result: dict[str, Any]) -> results.Cells:
-    """The table: a line for each algorithm."""
+def cells_of(rows: dict[str, Any]) -> results.Cells:
+    """The table: a line for each algorithm of each recording."""
     return [
         [
-            ENV,
             name,
+            algorithm,
             f"{next(iter(runs.values()))['updates']:,}",
             f"{result['data_return']:.1f}",
-            with_interval(scores(result, name)),
-            "none" if name == "bc" else f"bc + {GAIN:.0%}: {verdict(result)}",
-            ", ".join(f"{score:.1f}" for score in scores(result, name)),
+            with_interval(scores(result, algorithm)),
+            "none" if algorithm == "bc" else f"bc + {GAIN:.0%}: {verdict(result)}",
+            ", ".join(f"{score:.1f}" for score in scores(result, algorithm)),
             f"{statistics.fmean(run['seconds'] for run in runs.values()):.0f}",
         ]
-        for name, runs in result["runs"].items()
+        for name, result in rows.items()
+        for algorithm, runs in result["runs"].items()
     ]
 
 

@@ -58,7 +58,7 @@ def test_only_qmix_sees_what_the_second_game_is_worth(quick, algorithm, score):
 @pytest.mark.parametrize("algorithm", ["vdn", "qmix"])
 def test_the_loss_is_that_of_the_equations_also_where_agents_are_absent(quick, algorithm):
     """Step by step and agent by agent, from the networks' values alone."""
-    context = quick(TeamSource, algorithm, SMALL)
+    context = quick(TeamSource, algorithm, SMALL | {"algorithm.reward_scale": 0.5})
     context.train()
     plugin, policy = context.run.algorithm, context.policy
     batch = plugin.kept["collector"].sample(60, 0.9)
@@ -77,7 +77,7 @@ def test_the_loss_is_that_of_the_equations_also_where_agents_are_absent(quick, a
         go_on = [i for i in there if batch.extra["discount"][i] > 0]
         now = {i: here[i, batch.actions["action"][i]] for i in there}
         later = {i: target[i, online[i].argmax()] for i in go_on}
-        paid = sum(batch.extra["reward"][i] for i in there)
+        paid = 0.5 * sum(batch.extra["reward"][i] for i in there)
         if algorithm == "vdn":
             now, later = sum(now.values()), sum(later.values())
         else:
@@ -107,6 +107,14 @@ def test_the_mixed_value_rises_with_every_agents_and_depends_on_the_state():
     assert (slope >= 0).all()
     assert slope.std(0).min() > 0
     assert mixer(torch.zeros(200, 3), state).std() > 0
+
+
+@pytest.mark.parametrize("units", [4, 64])
+def test_the_mixed_value_begins_near_the_sum_however_many_units_there_are(units):
+    torch.manual_seed(0)
+    values, state = torch.full((500, 3), 0.01, requires_grad=True), torch.randn(500, 5)
+    (slope,) = torch.autograd.grad(Mixer(5, 3, units, (16,))(values, state).sum(), values)
+    assert slope.mean().item() == pytest.approx(1, abs=0.3)
 
 
 CASES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from maze_core.plugins.config import params
 from maze_core.plugins.config.run import AlgorithmConfig
@@ -24,6 +24,8 @@ class VDNConfig(AlgorithmConfig):
     lr: params.LearningRate = 5e-4
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99
+    reward_scale: PositiveFloat = 1.0
+    """Factor of the rewards that are learnt from. QMIX learns best where values are a few units large."""
     tau: params.TargetRate = 1.0
     target_update_interval: params.TargetInterval = 200
     double: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,8 @@ _MIXER = 1
 class Mixer(nn.Module):
     """Mixes the values of A agents into one that rises with each: its weights on them are never negative.
 
-    The weights are computed from the state of D numbers, which itself enters without a sign (section 4, Figure 2).
+    The weights are computed from the state of D numbers, which itself enters without a sign (section 4, Figure 2). They
+    begin near 1, and units count as a mean: the mixed value begins near the sum, as that of VDN, whatever the units.
     """
 
     def __init__(self, state: int, agents: int, units: int, hidden: Sequence[int]) -> None:
@@ -40,12 +41,14 @@ class Mixer(nn.Module):
         self._shape = (agents, units)
         self.first, self.first_bias = _layers(state, hidden, agents * units), Dense(state, units)
         self.last, self.last_bias = _layers(state, hidden, units), _layers(state, (units,), 1)
+        for weights in (self.first, self.last):
+            nn.init.ones_(cast("Dense", weights[-1]).bias)
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
         """Values [S, A], states [S, D] → [S]."""
         weights = self.first(state).abs().reshape(-1, *self._shape)
         hidden = F.elu(torch.einsum("sa,sau->su", values, weights) + self.first_bias(state))
-        mixed: Tensor = (hidden * self.last(state).abs()).sum(-1) + self.last_bias(state).squeeze(-1)
+        mixed: Tensor = (hidden * self.last(state).abs()).mean(-1) + self.last_bias(state).squeeze(-1)
         return mixed
 
 

@@ -119,7 +119,7 @@ class VDN(Algorithm):
         values = values_of(network, batch.next_obs, best)
         discount = batch.extra["discount"]
         following = self.mix(values, batch.next_obs, discount > 0, of_target=True)
-        reward = batch.extra["reward"].reshape(-1, self.agents).sum(-1)
+        reward = self.config.reward_scale * batch.extra["reward"].reshape(-1, self.agents).sum(-1)
         return reward + discount.reshape(-1, self.agents).amax(-1) * following
 
     def mix(self, values: Tensor, obs: TensorTree, present: Tensor, *, of_target: bool = False) -> Tensor:
