@@ -10,14 +10,14 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import copy_tree, gather_rows, select_rows, subtree, take_rows
+from maze_core.base.tree import copy_tree, gather_rows, select_rows, subtree, take_rows, to_device
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
 from maze_core.data.replay.look_ahead import StepColumns, look_ahead
 from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_specs
-from maze_core.data.replay.segments import POLICY, ReplayedSequences
 from maze_core.data.replay.selectors import ByPriority, Selector, Uniform
 from maze_core.data.replay.transforms import Steps
+from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import ELAPSED
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import Tree
     from maze_core.data.replay.priorities import Priorities
-    from maze_core.data.replay.selectors import Drawn, DrawnSequences
+    from maze_core.data.replay.selectors import Drawn
     from maze_core.data.replay.transforms import Transform
     from maze_core.data.trajectory import Trajectory
     from maze_core.data.transitions import Transitions
@@ -299,7 +299,7 @@ class ReplayBuffer:
             sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation. With
             priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`; and the
             numbers of the `info` by name, summed and discounted as the rewards are. Where
-            sequences are drawn, its `sequences` are `ReplayedSequences`: what is remembered has read the burn-in.
+            sequences are drawn, what its `sequences` remember has read the burn-in.
         """
         if self._transforms and n_step > 1:
             raise ValueError("transforms change the rewards of single steps, not their sums")
@@ -329,26 +329,26 @@ class ReplayBuffer:
         )
 
     def _sequences(
-        self, drawn: Drawn, sequences: DrawnSequences, gamma: float, n_step: int, device: torch.device | None
+        self, drawn: Drawn, sequences: Sequences, gamma: float, n_step: int, device: torch.device | None
     ) -> Batch:
-        lengths = sequences.lengths
-        starts = np.cumsum(lengths) - lengths
+        """Return the batch of drawn sequences; arguments as for `sample`."""
+        lengths, starts = sequences.lengths, sequences.starts
         time = np.arange(len(drawn.slots)) - np.repeat(starts, lengths)
         left = np.repeat(lengths, lengths) - time
         reward, discount, _, summed = look_ahead(self.steps_of, drawn.slots, gamma, n_step, left)
         told = self._told(drawn.slots, gamma, n_step, left=left)
         place = np.repeat(starts + np.arange(len(lengths)), lengths) + time
         here, there = to_tensors({"here": place, "there": place + summed}, device).values()
-        seen = to_tensors(self.observations(sequences.seen), device)
-        memories = to_tensors(sequences.memories, device)
+        ends = starts + lengths
+        slots = np.insert(drawn.slots, ends, self.steps_of.following(drawn.slots[ends - 1]))
+        seen = to_tensors(self.observations(slots), device)
+        memories = sequences.memories if device is None else to_device(sequences.memories, device)
         return Batch(
             select_rows(seen, here),
             to_tensors(gather_rows(self._actions, drawn.slots), device),
             to_tensors({"reward": reward, "discount": discount, **told, **drawn.extra}, device),
             select_rows(seen, there),
-            sequences=ReplayedSequences(
-                lengths, subtree(memories, f"{POLICY}/"), obs=seen, memories=memories, following=there
-            ),
+            sequences=replace(Sequences.of_networks(lengths, memories), obs=seen, following=there),
         )
 
     def _told(

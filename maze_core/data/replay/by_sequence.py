@@ -11,8 +11,9 @@ import numpy as np
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.replay.priorities import SequencePriorities, tree_bytes
-from maze_core.data.replay.selectors import Drawn, DrawnSequences, Selector
+from maze_core.data.replay.selectors import Drawn, Selector
 from maze_core.data.replay.sequence_index import SequenceIndex, repeated
+from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
@@ -190,8 +191,7 @@ class BySequence(Selector):
         if self.priorities is not None:
             weights = self.priorities.weights(slots, beta)
             extra = {"weight": np.repeat(weights, steps), "slot": np.repeat(slots, steps)}
-        after = time <= (burnt + steps)[:, None]
-        return Drawn(rows[begun & going], extra, DrawnSequences(steps, rows[begun & after], state))
+        return Drawn(rows[begun & going], extra, Sequences.of_networks(steps, to_tensors(state)))
 
     def _rows(self, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the slots of the rows from these numbers on, [S, counts.max() + 1], as far as they follow."""
