@@ -98,6 +98,7 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.data.recordings.trajectories.Trajectory": "maze_core.data.trajectory.Trajectory",
     "maze_core.data.recordings.writer": "maze_recordings.writer",
     "maze_core.data.replay": "maze_core.data.replay.buffer",
+    "maze_core.data.replay.log.Rows": "maze_core.data.replay.ring.Ring",
     "maze_core.data.replay.segments": "maze_core.data.sequences",
     "maze_core.data.replay.segments.ReplayedSequences": "maze_core.data.sequences.Sequences",
     "maze_core.data.replay.segments.replayed": "maze_core.data.batch.Batch.sequences",

@@ -19,7 +19,7 @@ from maze_core.data.tensors import to_tensors
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.log import Rows
+    from maze_core.data.replay.ring import Ring
 
 Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
 """Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
@@ -228,7 +228,7 @@ class BySequence(Selector):
 
     # Saving
 
-    def rings(self) -> Mapping[str, Rows]:
+    def rings(self) -> Mapping[str, Ring]:
         """Return the index and the states."""
         return {"sequences-": self.index.sequences, "states-": self.index.states}
 

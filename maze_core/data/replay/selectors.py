@@ -14,7 +14,7 @@ from maze_core.data.replay.priorities import Priorities, tree_bytes
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.log import Rows
+    from maze_core.data.replay.ring import Ring
     from maze_core.data.sequences import Sequences
 
 
@@ -97,7 +97,7 @@ class Selector(ABC):
 
     # Saving
 
-    def rings(self) -> Mapping[str, Rows]:
+    def rings(self) -> Mapping[str, Ring]:
         """Return what is saved like the rows of the buffer, by a prefix of file names."""
         return {}
 
