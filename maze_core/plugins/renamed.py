@@ -133,15 +133,16 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.envs.joint": "maze_devkit.joint",
     "maze_core.envs.kinds": "maze_core.envs.several.kinds",
     "maze_core.envs.lane_rows": "maze_core.envs.several.agent_rows",
-    "maze_core.envs.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRows",
+    "maze_core.envs.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRowCodec",
     "maze_core.envs.lanes": "maze_core.envs.several.vector_env",
     "maze_core.envs.lanes.LanesVectorEnv": "maze_core.envs.several.vector_env.AgentsVectorEnv",
     "maze_core.envs.ledger": "maze_core.collect.pools.episode_log",
     "maze_core.envs.mujoco_warnings": "maze_core.envs.sources.mujoco_warnings",
     "maze_core.envs.pool": "maze_core.envs.processes.pool",
     "maze_core.envs.processes": "maze_core.envs.processes.vector_env",
+    "maze_core.envs.several.agent_rows.AgentRows": "maze_core.envs.several.agent_rows.AgentRowCodec",
     "maze_core.envs.several.lane_rows": "maze_core.envs.several.agent_rows",
-    "maze_core.envs.several.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRows",
+    "maze_core.envs.several.lane_rows.LaneRows": "maze_core.envs.several.agent_rows.AgentRowCodec",
     "maze_core.envs.several.lanes": "maze_core.envs.several.vector_env",
     "maze_core.envs.several.lanes.LanesVectorEnv": "maze_core.envs.several.vector_env.AgentsVectorEnv",
     "maze_core.envs.serial.check_state": "maze_core.envs.recorded_state.check_state",
@@ -161,6 +162,12 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.free_ram": "maze_core.base.free_ram",
     "maze_core.guarded_folder": "maze_core.base.guarded_folder",
     "maze_core.interruption": "maze_core.base.interruption",
+    "maze_core.learn.closed_form.distributions.CategoricalRows": (
+        "maze_core.learn.closed_form.distributions.CategoricalDensity"
+    ),
+    "maze_core.learn.closed_form.distributions.GaussianRows": (
+        "maze_core.learn.closed_form.distributions.GaussianDensity"
+    ),
     "maze_core.load_trajectories": "maze_recordings.loader.load_trajectories",
     "maze_core.local_modules": "maze_core.base.local_modules",
     "maze_core.models.actor_memory": "maze_core.models.several.actor_memory",
