@@ -52,7 +52,7 @@ class ReplayMemory:
         memory = ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, targets, critics=self._critics)
         collector = ReplayCollector(…, memory=memory)
 
-    Its batches then have `sequences`; see `maze_core.data.replay.segments.replayed`.
+    Its batches then have `sequences`, with what each network remembers and what follows each row.
     """
 
     policy: Policy
