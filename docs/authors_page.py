@@ -38,7 +38,7 @@ def authors() -> dict[str, str]:
     from maze_core.data.replay.buffer import ReplayBuffer
     from maze_core.data.replay.by_sequence import BySequence
     from maze_core.data.replay.joint import Joint
-    from maze_core.data.replay.selectors import ByPriority, Drawn, DrawnSequences, Selector, Uniform
+    from maze_core.data.replay.selectors import ByPriority, Drawn, Selector, Uniform
     from maze_core.data.reward_scale import RewardScale
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
@@ -86,7 +86,7 @@ def authors() -> dict[str, str]:
         *(LogitsConfig, GaussianConfig),
         *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
         *(ReplayMemory, TargetMemory, RewardScale, Tasks, TaskJob, TaskRollouts),
-        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn, DrawnSequences),
+        *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
         *(EnvBuilder, SerialVectorEnv, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),

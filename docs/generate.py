@@ -5,24 +5,21 @@ A page is a title, an introduction and sections by heading. A test generates the
 
 from __future__ import annotations
 
-import ast
-import importlib
 import inspect
 import os
 import re
 import sys
 import textwrap
-import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from abilities_page import abilities, overview
 from authors_page import authors
+from bundled import Entry, entries, missing, projects
 from described import code, line, of_class
-from gymnasium import spaces
 
 from maze_core.collect.pairs import FEATURES, pairs
 from maze_core.data.batch import Batch, Loss
@@ -46,53 +43,6 @@ _PARTS |= {
     "evaluation": ("MAPPING", "as below"),
 }
 """Type and default of the parts of a run."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One plugin of this repository, as its pyproject.toml declares it."""
-
-    kind: str
-    name: str
-    target: str
-    distribution: str
-
-    @property
-    def heading(self) -> str:
-        """The heading of its section in the configuration reference."""
-        return f"{self.kind.capitalize()} `{self.name}`"
-
-    def load(self) -> Any:
-        """Its class, or None where it cannot be imported."""
-        module, _, name = self.target.partition(":")
-        try:
-            return getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError):
-            return None
-
-
-def projects() -> list[dict[str, Any]]:
-    """The pyproject tables of the core and of every bundled plugin, the core first."""
-    files = [ROOT / "pyproject.toml", *sorted((ROOT / "plugins").glob("*/pyproject.toml"))]
-    return [tomllib.loads(file.read_text(encoding="utf-8"))["project"] for file in files]
-
-
-def entries() -> list[Entry]:
-    """Every plugin of this repository, by kind."""
-    kinds = {group: kind for kind, group in KINDS.items()}
-    found = [
-        Entry(kinds[group], name, target, project["name"])
-        for project in projects()
-        for group, members in project.get("entry-points", {}).items()
-        if group in kinds
-        for name, target in members.items()
-    ]
-    return sorted(found, key=lambda entry: (list(KINDS).index(entry.kind), entry.name))
-
-
-def missing() -> list[Entry]:
-    """The plugins that cannot be imported here, because they are not installed."""
-    return [entry for entry in entries() if entry.load() is None]
 
 
 # Configuration
@@ -249,74 +199,6 @@ def combinations() -> Sections:
         "Pairs": f"✓ trains, ✓* trains in another way (below), no: refused.\n\n{matrix}",
         "Why": reasons,
     }
-
-
-_KINDS = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box, spaces.Dict)
-_DECLARED = {
-    "memory": "supports_memory",
-    "actors in turns": "supports_actors",
-    "several agents": "supports_agents",
-    "several learners": "supports_learners",
-}
-_ON_WORKERS = {"RolloutCollector", "ReplayCollector", "workers", "env_runners"}
-"""What an algorithm names whose steps workers can take: the collectors of the core, or workers of its own."""
-
-
-def abilities() -> Sections:
-    """What the bundled algorithms declare."""
-    titles = [*(kind.__name__ for kind in _KINDS), *_DECLARED, "workers"]
-    rows = [f"| algorithm | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
-    for name, plugin in _algorithms():
-        cells = [kind in plugin.action_spaces for kind in _KINDS]
-        cells += [bool(getattr(plugin, each)) for each in _DECLARED.values()]
-        rows.append(f"| `{name}` | {' | '.join('✓' if each else '' for each in [*cells, _on_workers(plugin)])} |")
-    return {"Abilities": "\n".join(rows)}
-
-
-def overview(folder: str) -> str:
-    """The table of the README and of the home page, with links to pages in a folder: without RLlib's algorithms."""
-    titles = "choices | numbers | both | memory | several agents | workers"
-    rows = [f"| algorithm | {titles} |", "|---|:-:|:-:|:-:|:-:|:-:|:-:|"]
-    for name, plugin in _algorithms():
-        if page := _page_of(name):
-            actions = [spaces.Discrete in plugin.action_spaces, spaces.Box in plugin.action_spaces]
-            more = [plugin.supports_memory, plugin.supports_agents, _on_workers(plugin)]
-            cells = [*actions, all([*actions, spaces.Dict in plugin.action_spaces]), *more]
-            shown = " | ".join("✓" if each else "" for each in cells)
-            rows.append(f"| [`{name}`]({folder}algorithms/{page}.md) | {shown} |")
-    return "\n".join(rows)
-
-
-def _algorithms() -> Iterator[tuple[str, Any]]:
-    """Yield the bundled algorithms that can be imported, with their classes."""
-    for entry in entries():
-        if entry.kind == "algorithm" and (plugin := entry.load()) is not None:
-            yield entry.name, plugin
-
-
-def _page_of(name: str) -> str:
-    """The page of an algorithm: its own, else the one that names it most often; empty for RLlib's, which share one."""
-    pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/algorithms").glob("*.md"))}
-    most = max(pages, key=lambda stem: len(re.findall(rf"(?i)\b{name}\b", pages[stem])))
-    return name if name in pages else most.replace("rllib", "")
-
-
-def _on_workers(plugin: Any) -> bool:
-    """True where the code of an algorithm, or what it imports from plugins but recordings, has workers take steps."""
-    modules = [each.__module__ for each in plugin.__mro__ if each.__module__.startswith("maze_")]
-    for module in modules:  # grows
-        names = _names(module) if module in sys.modules else set()
-        if module != "maze_core.learn.algorithm" and names & _ON_WORKERS:
-            return True
-        modules += sorted({each for each in names if re.match(r"maze_(?!core|recordings)", each)} - {*modules})
-    return False
-
-
-def _names(module: str) -> set[str]:
-    """The attributes and names that a module uses, and the modules that it imports from."""
-    nodes = list(ast.walk(ast.parse(inspect.getsource(sys.modules[module]))))
-    used = [getattr(node, key, None) for node in nodes for key in ("attr", "id", "module")]
-    return {each for each in used if isinstance(each, str)}
 
 
 def _cell(text: str) -> str:

@@ -31,6 +31,7 @@ class Assembler:
     """
 
     def __init__(self, rows: int, memory: RowMemory | None = None) -> None:
+        self._all = np.arange(rows)
         self.open = np.zeros(rows, bool)
         """[N] The rows that have an open transition."""
         self._fresh = np.zeros(rows, bool)
@@ -41,6 +42,8 @@ class Assembler:
         """The open actions, leaves [N, …]; empty before the first."""
         self._reward = np.zeros(rows, np.float32)
         """[N] The rewards since the open actions."""
+        self._raw = np.zeros(rows, np.float32)
+        """[N] Those before the run's wrappers, where environments keep them."""
         self._memory = memory
         self.before: Tree = {} if memory is None else memory.snapshot(rows)
         """What was remembered before the open transitions, leaves [N, …]."""
@@ -48,10 +51,20 @@ class Assembler:
         """[N] Log-probabilities of the open actions with the parameters of their time; nan: not judged yet."""
 
     def add(self, obs: Tree, actions: Tree, result: StepResult, following: Tree) -> Transitions:
-        """Return the transitions that a step of all rows completes; arguments as for `Sink.add`."""
+        """Return the transitions that a step of all rows completes; arguments as for `Sink.add`.
+
+        In environments with one agent each all are complete, in the arrays of the step itself.
+        """
+        if result.acting is None and not result.has_filler:
+            flags = result.terminated, result.truncated
+            after = following if result.final_obs is None else copy_tree(following)
+            put_rows(after, result.final_indices, result.final_obs or {})
+            return Transitions(self._all, obs, actions, result.reward, *flags, after, result.info, result.raw)
         self._begin(np.flatnonzero(result.valid), obs, actions)
         paid = np.flatnonzero(self.open & (result.reward != 0))
         self._reward[paid] += result.reward[paid]
+        if result.raw is not None:
+            self._raw[self.open] += result.raw[self.open]
         ends = self.open & (result.terminated | result.truncated)
         acting = self.open if result.acting is None else self.open & result.acting
         rows = np.flatnonzero(ends | acting)
@@ -70,6 +83,7 @@ class Assembler:
             ends[rows] & result.truncated[rows],
             after,
             take_rows(result.info, rows),
+            None if result.raw is None else self._raw[rows],
         )
 
     def _begin(self, rows: np.ndarray, obs: Tree, actions: Tree) -> None:
@@ -78,7 +92,7 @@ class Assembler:
             self.obs, self.actions = map_tree(np.zeros_like, obs), map_tree(np.zeros_like, actions)
         put_rows(self.obs, rows, take_rows(obs, rows))
         put_rows(self.actions, rows, take_rows(actions, rows))
-        self._reward[rows] = 0
+        self._reward[rows] = self._raw[rows] = 0
         if self._memory is not None:
             put_rows(self.before, rows, take_rows(to_arrays(self._memory.before), rows))
         self.open[rows] = self._fresh[rows] = True

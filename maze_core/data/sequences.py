@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import map_tree
+from maze_core.base.tree import map_tree, subtree
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
 
 TensorTree = dict[str, Tensor]
+
+POLICY = "policy"
+"""The name of the network whose memory is `Sequences.state` among those of `Sequences.memories`."""
+_NOTHING = torch.zeros(0, dtype=torch.int64)
 
 
 @dataclass(slots=True)
@@ -23,6 +27,11 @@ class Sequences:
     """S sequences of rows, none of which crosses the beginning of an episode.
 
     The B rows of a batch lie sequence by sequence, each in order of time, or `order` says where they are.
+
+    Sequences from replay come with the observation after their last row. `following` says where the observation after
+    each row is: `n_step` rows later, earlier at the end of its sequence. A network reads `obs` as one sequence of its
+    own, so what it remembers of a following observation is what it remembers after the row before it, also where a time
+    limit cut the episode.
     """
 
     lengths: np.ndarray
@@ -31,6 +40,17 @@ class Sequences:
     """The policy's memory before the first row of each sequence, leaves [S, …]."""
     order: Tensor | None = None
     """[B] int64, row numbers sequence by sequence; None: 0, 1, 2, …"""
+    obs: TensorTree = field(default_factory=dict)
+    """From replay: the rows of each sequence and the observation after its last one, leaves [B + S, …]; else empty."""
+    memories: TensorTree = field(default_factory=dict)
+    """From replay: what each network remembers before the first rows, leaves [S, …] named `NETWORK/…`; else empty."""
+    following: Tensor = _NOTHING
+    """From replay: [B] int64, the places in `obs` of the observations that follow the rows; else empty."""
+
+    @classmethod
+    def of_networks(cls, lengths: np.ndarray, memories: TensorTree) -> Sequences:
+        """Return sequences with what networks remember before them, leaves [S, …] named `NETWORK/…`."""
+        return cls(lengths, subtree(memories, f"{POLICY}/"), memories=memories)
 
     def __len__(self) -> int:
         """Return the number of sequences S."""
@@ -44,8 +64,17 @@ class Sequences:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Sequences:
         """Return the sequences with `function` applied to every tensor, such as a move to another device."""
-        order = None if self.order is None else function(self.order)
-        return Sequences(self.lengths, map_tree(function, self.state), order)
+        order, following = None if self.order is None else function(self.order), function(self.following)
+        state, obs, memories = (map_tree(function, tree) for tree in (self.state, self.obs, self.memories))
+        return Sequences(self.lengths, state, order, obs, memories, following)
+
+    def of(self, network: str) -> Sequences:
+        """Return the sequences with what a network remembers before them, for the rows of a batch from replay."""
+        return Sequences(self.lengths, subtree(self.memories, f"{network}/"))
+
+    def beyond(self, network: str) -> Sequences:
+        """Return the sequences with what a network remembers before them, for all rows of `obs`."""
+        return Sequences(self.lengths + 1, subtree(self.memories, f"{network}/"))
 
     def ordered(self, leaf: Tensor) -> Tensor:
         """Return a leaf [B, …] sequence by sequence."""

@@ -32,6 +32,8 @@ class Transitions:
 
     info: Tree = field(default_factory=dict)
     """Leaves [K] float32: the numbers of `info` that the algorithm learns from, as told with `following`."""
+    raw: np.ndarray | None = None
+    """[K] float32, as `rewards` and before the run's wrappers; None where these are the same, or not kept."""
 
     @property
     def ended(self) -> np.ndarray:

@@ -60,14 +60,14 @@ class GoalRewards:
                 "Set it to 0, or define compute_reward in the outermost wrapper that changes the goals.",
             )
         steps = _trial(env, seed)
-        self._reward = _Rows(layer.compute_reward, self._goal.dtype)  # type: ignore[attr-defined]
+        self._reward = _GoalFunction(layer.compute_reward, self._goal.dtype)  # type: ignore[attr-defined]
         self._check(steps)
         achieved, desired = (np.stack([step[key] for step, _ in steps]) for key in (ACHIEVED, DESIRED))
         pairs = np.concatenate((achieved, achieved)), np.concatenate((desired, achieved))
         self._reward.find_out(*pairs)
         self._terminated = None
         if callable(function := getattr(layer, "compute_terminated", None)):
-            self._terminated = _Rows(function, self._goal.dtype)
+            self._terminated = _GoalFunction(function, self._goal.dtype)
             self._terminated.find_out(*pairs)
 
     def _check(self, steps: list[tuple[dict[str, np.ndarray], float]]) -> None:
@@ -105,8 +105,8 @@ class GoalRewards:
         return recorded if self._terminated is None else self._terminated(achieved, desired).astype(np.bool_)
 
 
-class _Rows:
-    """A function of achieved goal, desired goal and info, for many rows at a time.
+class _GoalFunction:
+    """A function of achieved goal, desired goal and info, called for many pairs of goals at a time.
 
     Args:
         function: the environment's.

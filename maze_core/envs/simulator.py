@@ -15,7 +15,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import copy_tree, take_rows
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of
-from maze_core.envs.several.agent_rows import AgentRows
+from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import Round
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
@@ -251,7 +251,7 @@ class Simulators:
         self._spare[0] = [first]
         self.agents: tuple[str, ...] = tuple(first.agents) if builder.several_agents else ()
         if self.agents:
-            self.agent_rows = AgentRows(first, tell_agents=builder.tell_agents)
+            self.agent_rows = AgentRowCodec(first, tell_agents=builder.tell_agents)
             self.observation_space, self.action_space = self.agent_rows.observation_space, self.agent_rows.action_space
         else:
             self.observation_space, self.action_space = first.observation_space, first.action_space

@@ -44,8 +44,7 @@ class CriticMemories(nn.Module):
         """Features [M, B, F], or [1, B, F] where they are equal, sequence by sequence → [M, B, out_features]."""
         if sequences is None:
             raise PluginError(
-                "critics that remember were given rows without their sequences. "
-                "Next: pass those of `maze_core.data.replay.segments.replayed(batch)`"
+                "critics that remember were given rows without their sequences. Next: pass those of `batch.sequences`"
             )
         return torch.stack(
             [memory.unroll(rows, sequences, state) for memory, rows, state in self._each(features, sequences)]

@@ -23,6 +23,7 @@ from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
+from maze_core.run.acting import beside, check_single
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.parts import Part, Parts, acting_policy, as_count, as_path, as_texts, as_values, unknown_argument
 from maze_core.run.saved.run_dir import find_run
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
-    from maze_core.collect.agents.planning import PlanningBeside
     from maze_core.data.trajectory import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
@@ -102,18 +102,8 @@ class RunContext:
         if not isinstance(experiment, str | None):
             raise ConfigError("must be the name of an experiment", "experiment")
         parts = Parts()
-        flags: dict[str, Any] = {"wrappers": parts.wrappers(wrappers)} if wrappers else {}
-        if env is not None:
-            flags["env"] = parts.env(env)
-        if algorithm is not None or experiment is None:
-            flags["algorithm"] = parts.plugin("algorithm", algorithm or "ppo")
-        if model is not None:
-            flags["model"] = parts.model(model)
-        if critic is not None:
-            flags |= parts.critic(critic)
-        if runner is not None:
-            flags["runner"] = parts.plugin("runner", runner)
-        flags |= parts.callbacks(callbacks)
+        learner = None if algorithm is None and experiment is not None else algorithm or "ppo"
+        flags = parts.flags(env, learner, model, wrappers, critic, runner, callbacks)
         if silent:
             flags["callbacks.console"] = None
         ends = {"steps": steps, "algorithm.n_epochs": epochs}
@@ -320,8 +310,8 @@ class RunContext:
             ConfigError: the policy remembers, several agents act in the environment, a planner looks ahead, or the
                 observation is refused.
         """
-        self._check_single()
-        self._beside(None, look_ahead=True, call="agent")
+        check_single(self._several_agents)
+        beside(self.run, None, call="agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
 
     def compute_actions(
@@ -331,8 +321,8 @@ class RunContext:
 
         `observations`: a list of them, or an array with the observations along its first axis.
         """
-        self._check_single()
-        self._beside(None, look_ahead=True, call="agent")
+        check_single(self._several_agents)
+        beside(self.run, None, call="agent")
         return compute_actions(self.policy, observations, deterministic=deterministic, check=check)
 
     def agent(
@@ -349,8 +339,8 @@ class RunContext:
         Raises:
             ConfigError: several agents act in the environment, or the planner has no environment that it can copy.
         """
-        self._check_single()
-        planning = self._beside(env, look_ahead=look_ahead, call="agent")
+        check_single(self._several_agents)
+        planning = beside(self.run, env, call="agent") if look_ahead else None
         return SingleAgent(self.policy, deterministic=deterministic, check=check, planning=planning)
 
     def agents(
@@ -365,7 +355,7 @@ class RunContext:
             ConfigError: one agent acts in the environment, or the planner has no environment that it can copy.
         """
         builder = self.run.env_builder("acting")
-        planning = self._beside(env, look_ahead=look_ahead, call="agents") if builder.several_agents else None
+        planning = beside(self.run, env, call="agents") if look_ahead and builder.several_agents else None
         return SeveralAgents(
             self.policy,
             builder,
@@ -375,31 +365,9 @@ class RunContext:
             converts=not isinstance(env, WatchedAgents),
         )
 
-    def _beside(self, env: Any, *, look_ahead: bool, call: str) -> PlanningBeside | None:
-        """Return what looks ahead in an environment; None where the run has no planner, or none is wanted."""
-        planning = self.run.planning("acting") if look_ahead else None
-        if planning is None:
-            return None
-        if env is None:
-            raise ConfigError(
-                "this run acts with a planner, which looks ahead in copies of the environment that is played",
-                "env",
-                f"Next: env = context.make_env(), {call} = context.{call}(env=env); "
-                f"or context.{call}(look_ahead=False), where the network acts alone.",
-            )
-        return self.run.planning_beside(planning, env)
-
     @cached_property
     def _several_agents(self) -> bool:
         return self.run.env_builder("acting").several_agents
-
-    def _check_single(self) -> None:
-        if self._several_agents:
-            raise ConfigError(
-                "several agents act in this environment, so an observation alone does not say whose it is",
-                "env",
-                "Next: agents = context.agents(), agents.act(name, observation)",
-            )
 
     def close(self) -> None:
         """Release environments and workers; safe to call twice."""

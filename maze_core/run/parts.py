@@ -54,6 +54,23 @@ class Parts:
         """Finds the run's plugin classes: those passed from Python first, then the installed ones."""
         return discovery.overlay(self._classes)
 
+    def flags(
+        self, env: Any, algorithm: Any, model: Any, wrappers: Any, critic: Any, runner: Any, callbacks: Any
+    ) -> dict[str, Any]:
+        """Return the plain values of the parts of a run by path; None: not given. Arguments as of `RunContext`."""
+        flags: dict[str, Any] = {"wrappers": self.wrappers(wrappers)} if wrappers else {}
+        if env is not None:
+            flags["env"] = self.env(env)
+        if algorithm is not None:
+            flags["algorithm"] = self.plugin("algorithm", algorithm)
+        if model is not None:
+            flags["model"] = self.model(model)
+        if critic is not None:
+            flags |= self.critic(critic)
+        if runner is not None:
+            flags["runner"] = self.plugin("runner", runner)
+        return flags | self.callbacks(callbacks)
+
     def plugin(self, kind: str, part: Any) -> Plain:
         """Return the plain values of a plugin.
 

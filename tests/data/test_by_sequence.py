@@ -14,7 +14,6 @@ from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.by_sequence import BySequence
 from maze_core.data.replay.log import ReplayLog
 from maze_core.data.replay.priorities import SequencePriorities
-from maze_core.data.replay.segments import replayed
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
@@ -64,7 +63,7 @@ def drawn(buffer, count=1000, **options):
 
 def assert_segments_are_right(batch, lengths, length, truncate, n_step=1):
     """Every segment is what the environments played, and what is remembered is what was seen before it."""
-    sequences = replayed(batch)
+    sequences = batch.sequences
     rows, following = batch.obs["observation"].numpy(), batch.next_obs["observation"].numpy()
     assert sequences.lengths.sum() == len(batch)
     for first, count, state, seen in zip(
@@ -194,8 +193,8 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(tmp_path, steps, e
             for name in ("obs", "actions", "extra", "next_obs"):
                 for key, leaf in getattr(one, name).items():
                     np.testing.assert_array_equal(leaf, getattr(two, name)[key])
-            for key, leaf in replayed(one).memories.items():
-                np.testing.assert_array_equal(leaf, replayed(two).memories[key])
+            for key, leaf in one.sequences.memories.items():
+                np.testing.assert_array_equal(leaf, two.sequences.memories[key])
     assert (buffer.rows, buffer.steps) == (again.rows, again.steps)
 
 
@@ -218,7 +217,7 @@ def test_an_episode_that_could_not_be_replayed_leaves_no_sequence(tmp_path):
         nothing = np.zeros(2, bool)
         result = StepResult(rewards, nothing, nothing, ~nothing, np.zeros(0, np.int64), None)
         again.step({"action": np.zeros(2, np.int64)}, result, obs)
-    starts = replayed(drawn(again)).starts
+    starts = drawn(again).sequences.starts
     first = {tuple(row) for row in drawn(again).obs["observation"][starts].tolist()}
     assert first == {(1, 0, 0), (2, 0, 0), (1, 1, 0), (2, 0, 4), (1, 1, 4), (2, 0, 8)}
 
@@ -262,7 +261,7 @@ def test_a_target_reads_the_burn_in_from_what_its_leader_remembered_before_it(le
     env, _ = play(buffer, [1, 4, 11], 60, truncate=True)
     assert not any(key.startswith("target") for key in buffer.selector.memory(*NOBODY))
     assert not any("target" in name for name in selector.index.states.specs)
-    sequences = replayed(drawn(buffer, 200))
+    sequences = drawn(buffer, 200).sequences
     rows = drawn(buffer, 200).obs["observation"][sequences.starts]
     for (tag, episode, begin), found in zip(rows.tolist(), sequences.beyond("target").state["sum"], strict=True):
         read = range(int(begin) - min(burn_in, int(begin)), int(begin))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_impala.config import IMPALAConfig
-from maze_impala.trajectories import TrajectoryBatch
+from maze_impala.trajectories import trajectories
 
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.replay.buffer import ReplayBuffer
@@ -73,11 +73,10 @@ def test_one_step_advantages_by_hand():
 @pytest.mark.parametrize(("ends", "targets"), CASES)
 def test_vtrace_of_the_acting_policy_has_the_same_targets(ends, targets):
     config = IMPALAConfig(name="impala", gamma=GAMMA, actors_batch_size=3, envs_per_actor=3, n_rollout_steps=4)
-    batch = TrajectoryBatch(config)
     part = rollout(**ends)
     part.extra["log_prob"] = np.zeros((4, 3), np.float32)
-    batch.put(0, part)
-    data = {name: leaf.numpy().reshape(4, 3) for name, leaf in batch.rows(Reader(), torch.device("cpu")).extra.items()}
+    batch = trajectories(part, config, Reader(), torch.device("cpu"))
+    data = {name: leaf.numpy().reshape(4, 3) for name, leaf in batch.extra.items()}
     values = np.repeat(VALUES[:, None], 3, 1)
     following = np.where(data["continues"] > 0, values[1:], data["bootstrap"])
     following[-1] = data["bootstrap"][-1]

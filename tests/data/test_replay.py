@@ -217,7 +217,7 @@ def test_images_stay_bytes_and_are_stored_once():
     buffer = ReplayBuffer(image, action, 50)
     # One camera image, one speed, two action components, reward, two flags, distance to the next row.
     assert buffer.nbytes == 50 * (12 * 7 * 3 + 4 + 2 * 4 + 4 + 1 + 1 + 4)
-    assert buffer.nbytes == sum(column.nbytes for column in buffer._columns.values())
+    assert buffer.nbytes == sum(column.nbytes for column in buffer.columns.values())
     assert buffer.nbytes == allocated_bytes(row_specs(image, action), (50,))
     rng = np.random.default_rng(0)
     frames = rng.integers(256, size=(4, 12, 7, 3), dtype=np.uint8)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.data.replay.segments import replayed
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
 
@@ -53,7 +52,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
     # Rows that lie as near to the beginning of the episode as is read again: nothing was remembered before the change.
     first = batch.obs["page"][:, 1] < (4 if burn_in < 4 else burn_in + 4)
     assert first.sum() > 12
-    sequences, target = replayed(batch), algorithm.target.module
+    sequences, target = batch.sequences, algorithm.target.module
     with torch.no_grad():
         chosen = policy.at(policy.atoms(batch.obs, sequences), policy.actions.indices(batch.actions))[..., 0]
         found = algorithm.target_of(policy, batch)[..., 0]
@@ -87,8 +86,8 @@ def test_whole_sequences_have_priorities(quick):
     context.train()
     collector = context.run.algorithm.kept["collector"]
     batch = collector.sample(30, 0.9, beta=1.0)
-    lengths, slots = replayed(batch).lengths, batch.extra["slot"].numpy()
-    starts = replayed(batch).starts
+    lengths, slots = batch.sequences.lengths, batch.extra["slot"].numpy()
+    starts = batch.sequences.starts
     np.testing.assert_array_equal(slots, np.repeat(slots[starts], lengths))
     priorities = collector.replay.priorities
     known = priorities[slots[starts]]

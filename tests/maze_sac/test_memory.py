@@ -14,7 +14,6 @@ from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.replay.collector import ReplayCollector
-from maze_core.data.replay.segments import replayed
 from maze_core.models.policy import Policy
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
@@ -87,7 +86,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, val
     batch = algorithm.kept["collector"].replay.sample(
         np.random.default_rng(0), 40, 0.9, n_step=values.get("algorithm.n_step", 1)
     )
-    count, lengths = len(batch), replayed(batch).lengths
+    count, lengths = len(batch), batch.sequences.lengths
     assert (batch.extra["discount"] == 0).any()
     assert (batch.obs["page"][:, 1] > 0).any()
     random = algorithm.noise.get_state()
@@ -101,7 +100,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, val
         alpha, terms, policy_terms = algorithm.temperature.coefficient(), [], []
         for row in range(count):
             obs, following = rows_until(batch.obs["page"][row]), rows_until(batch.next_obs["page"][row])
-            place = int(replayed(batch).following[row])
+            place = int(batch.sequences.following[row])
             choice = one_decision(policy, actions, following, after, place)
             value = (
                 choice.least(valued(algorithm.targets.module, following, choice.box)) - alpha * choice.negative_entropy
@@ -129,10 +128,10 @@ def test_gradients_do_not_reach_the_burn_in(sac):
     context.train()
     algorithm = context.run.algorithm
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 30, 0.9)
-    late = batch.obs["page"][replayed(batch).starts][:, 1] > 0
+    late = batch.obs["page"][batch.sequences.starts][:, 1] > 0
     assert late.any()
-    assert (replayed(batch).memories["critics/0/hidden"][late] != 0).any()
-    assert not any(leaf.requires_grad for leaf in replayed(batch).memories.values())
+    assert (batch.sequences.memories["critics/0/hidden"][late] != 0).any()
+    assert not any(leaf.requires_grad for leaf in batch.sequences.memories.values())
 
 
 REFUSED = [

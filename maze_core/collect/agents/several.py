@@ -14,7 +14,7 @@ from maze_core.collect.agents.refusals import refused, value_problem
 from maze_core.envs.checks import MisfitError, UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.several.agent_rows import AgentRows
+from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.closing import releasing
 
@@ -60,7 +60,7 @@ class SeveralAgents:
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
         with releasing(builder.agents_env(0)) as env:
-            self._rows, self._env = AgentRows(env, tell_agents=builder.tell_agents), env
+            self._rows, self._env = AgentRowCodec(env, tell_agents=builder.tell_agents), env
         noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
         self._agents = {name: NetworkAgent(policy, noise) for name in env.agents}
         specs = space_specs(policy.observation_space, "observation")

@@ -21,7 +21,7 @@ from maze_core.collect.replay.stores import replay_of
 from maze_core.collect.stepper import Stepper
 from maze_core.collect.workers.remote import RemoteCollector, can_share_replay
 from maze_core.data.replay.by_sequence import BySequence
-from maze_core.data.replay.segments import POLICY
+from maze_core.data.sequences import POLICY
 from maze_core.envs.vector import agents_of
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.setting_names import setting

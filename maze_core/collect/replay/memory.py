@@ -10,8 +10,7 @@ import torch
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import subtree, to_device
 from maze_core.data.replay.by_sequence import BySequence
-from maze_core.data.replay.segments import POLICY
-from maze_core.data.sequences import Sequences
+from maze_core.data.sequences import POLICY, Sequences
 from maze_core.models.memory import Memory, remembers
 from maze_core.plugins.config.setting_names import setting
 
@@ -53,7 +52,7 @@ class ReplayMemory:
         memory = ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, targets, critics=self._critics)
         collector = ReplayCollector(…, memory=memory)
 
-    Its batches then have `sequences`; see `maze_core.data.replay.segments.replayed`.
+    Its batches then have `sequences`, with what each network remembers and what follows each row.
     """
 
     policy: Policy

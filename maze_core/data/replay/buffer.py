@@ -10,17 +10,18 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import copy_tree, gather_rows, select_rows, subtree, take_rows
+from maze_core.base.tree import gather_rows, subtree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
 from maze_core.data.replay.look_ahead import StepColumns, look_ahead
+from maze_core.data.replay.ring import Ring, Slots
 from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_specs
-from maze_core.data.replay.segments import POLICY, ReplayedSequences
 from maze_core.data.replay.selectors import ByPriority, Selector, Uniform
+from maze_core.data.replay.sequence_batch import sequence_batch
 from maze_core.data.replay.transforms import Steps
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import ELAPSED
-from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
+from maze_core.envs.spaces import allocated_bytes, space_specs
 
 if TYPE_CHECKING:
     import torch
@@ -28,23 +29,22 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import Tree
     from maze_core.data.replay.priorities import Priorities
-    from maze_core.data.replay.selectors import Drawn, DrawnSequences
     from maze_core.data.replay.transforms import Transform
     from maze_core.data.trajectory import Trajectory
     from maze_core.data.transitions import Transitions
     from maze_core.envs.vector import StepResult
 
-Rows = slice | np.ndarray
 _NONE = -1
 
 
-class ReplayBuffer:
+class ReplayBuffer(Ring):
     """The newest `capacity` rows of N environments stepped together, and of recorded episodes.
 
     A row is one observation and the step from it: action (environment units), reward, flags, and the number of rows to
     the next observation, `ahead`. So each observation is stored once for any number of interleaved environments, and
-    an episode's last observation takes its own row. Row number n lies in slot n % capacity. `ahead` is 0 for a row
-    without a step: the last observation of an episode, and the N newest rows, which have no action yet.
+    an episode's last observation takes its own row. `ahead` is 0 for a row without a step: the last observation of an
+    episode, and the N newest rows, which have no action yet. These are not final; of agents, all since the oldest row
+    that waits for its action are not.
 
     Args:
         observation_space: of a single environment.
@@ -83,36 +83,33 @@ class ReplayBuffer:
                 f"must be at least {8 * agent_rows} where {agent_rows} agents act, in all environments", where
             )
         self._spaces, self._where = (observation_space, action_space), where
-        self.capacity, self._info_columns = capacity, tuple(info_columns)
+        self._info_columns = tuple(info_columns)
         self._transforms = transforms
         self.selector = selector or (Uniform() if priority_exponent is None else ByPriority(priority_exponent))
         self.selector.agents = agents
         self._index_bytes = self.selector.nbytes(capacity) + sum(each.nbytes(capacity) for each in transforms)
-        self.rows = 0
-        """Rows written so far, overwritten ones included; the number of the next row."""
         self.steps = 0
         """Steps added so far, overwritten ones included."""
-        self.open = 0
-        """Number of newest rows that are not final: one for each environment; of agents, all since the oldest open."""
         self._everyone = np.arange(0)
         """The numbers of the environments that `step` takes."""
         self._latest = np.full(agent_rows, _NONE, np.int64)
         """The number of the row with what each agent acts on, or acted on last; -1: there is none."""
-        self.lay_out(stacks)
+        self.lay_out(stacks, capacity)
 
-    def lay_out(self, stacks: Stacks) -> None:
+    def lay_out(self, stacks: Stacks, capacity: int) -> None:
         """Allocate the rows of an empty buffer; arguments and errors as for the class."""
-        self.specs = row_specs(*self._spaces, stacks, self._info_columns)
+        specs = row_specs(*self._spaces, stacks, self._info_columns)
         leaves = space_specs(self._spaces[0], "observation")
         self.frames: dict[str, FrameStore] = {}
         """The frames of the leaves that are stacks."""
-        first = sum(frames_for(self.capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
-        check_memory(self.nbytes + first, self.capacity, self._where)
-        self._columns = allocate(self.specs, (self.capacity,))
-        self._obs, self._actions = subtree(self._columns, "obs/"), subtree(self._columns, "action/")
-        self._info = subtree(self._columns, "info/")
-        self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
-        self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
+        frames = sum(frames_for(capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
+        needed = allocated_bytes(specs, (capacity,)) + self._index_bytes + frames
+        check_memory(needed, capacity, self._where)
+        super().__init__(specs, capacity)
+        self._obs, self._actions = subtree(self.columns, "obs/"), subtree(self.columns, "action/")
+        self._info = subtree(self.columns, "info/")
+        self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
+        self._truncated, self._ahead = self.columns["truncated"], self.columns["ahead"]
         elapsed = self._obs.get(ELAPSED)
         self.steps_of = StepColumns(self._reward, self._terminated, self._truncated, self._ahead, elapsed)
         """What follows each row."""
@@ -135,15 +132,6 @@ class ReplayBuffer:
         frames = sum(store.nbytes for store in self.frames.values())
         return allocated_bytes(self.specs, (self.capacity,)) + self._index_bytes + frames
 
-    def __len__(self) -> int:
-        """Return the number of rows held."""
-        return min(self.rows, self.capacity)
-
-    @property
-    def oldest(self) -> int:
-        """The number of the oldest row that is held."""
-        return max(0, self.rows - self.capacity)
-
     # Writing
 
     def begin(self, obs: Tree) -> None:
@@ -158,7 +146,7 @@ class ReplayBuffer:
         `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], the observations for the next actions.
         """
         first, count, ended = self.rows - self.open, self.open, len(result.final_indices)
-        numbers, rows = first + self._everyone, self._slots(first, count)
+        numbers, rows = first + self._everyone, self.slots(first, count)
         self._write_steps(rows, actions, result.reward, result.terminated, result.truncated, result.info)
         if ended and result.final_obs is not None:
             ahead = np.full(count, count + ended)
@@ -226,7 +214,7 @@ class ReplayBuffer:
                 "Next: begin without recorded episodes.",
             )
         count = len(episode.rewards)
-        rows = self._slots(self.rows, count)
+        rows = self.slots(self.rows, count)
         self._append(episode.obs, count + 1, self.rows - 1 + np.arange(count + 1))
         self._write_steps(rows, episode.actions, episode.rewards, False, False, {})
         last = (self.rows - 2) % self.capacity
@@ -238,7 +226,7 @@ class ReplayBuffer:
 
     def _write_steps(
         self,
-        rows: Rows,
+        rows: Slots,
         actions: Tree,
         reward: np.ndarray,
         terminated: np.ndarray | bool,
@@ -253,7 +241,7 @@ class ReplayBuffer:
 
     def _append(self, obs: Tree, count: int, before: np.ndarray | None = None) -> None:
         """Write rows without a step; `before`: the numbers of the rows before them, [count], which may be new too."""
-        rows = self._slots(self.rows, count)
+        rows = self.slots(self.rows, count)
         for key, column in self._obs.items():
             if key in self.frames:
                 self.frames[key].append(self.rows, obs[key], before)
@@ -262,12 +250,6 @@ class ReplayBuffer:
         self._ahead[rows] = 0
         self.selector.cleared(self.rows, count)
         self.rows += count
-
-    def _slots(self, first: int, count: int) -> Rows:
-        start = first % self.capacity
-        if start + count <= self.capacity:
-            return slice(start, start + count)
-        return (start + np.arange(count)) % self.capacity
 
     # Reading
 
@@ -299,13 +281,13 @@ class ReplayBuffer:
             sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation. With
             priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`; and the
             numbers of the `info` by name, summed and discounted as the rewards are. Where
-            sequences are drawn, its `sequences` are `ReplayedSequences`: what is remembered has read the burn-in.
+            sequences are drawn, what its `sequences` remember has read the burn-in.
         """
         if self._transforms and n_step > 1:
             raise ValueError("transforms change the rewards of single steps, not their sums")
         drawn = self.selector.draw(rng, batch_size, beta, stretch)
         if drawn.sequences is not None:
-            return self._sequences(drawn, drawn.sequences, gamma, n_step, device)
+            return sequence_batch(self, drawn, drawn.sequences, gamma, n_step, device)
         slots, columns = drawn.slots, self.steps_of
         if n_step == 1:
             following = columns.following(slots)
@@ -319,39 +301,16 @@ class ReplayBuffer:
             discount = columns.factor(following, gamma) * ~terminated
         if drawn.filler is not None:
             reward, discount = reward * ~drawn.filler, discount * ~drawn.filler
-        told = self._told(slots, gamma, n_step, drawn.filler)
+        told = self.told(slots, gamma, n_step, drawn.filler)
         extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False), **told, **drawn.extra}
         return Batch(
             to_tensors(obs, device),
-            to_tensors(gather_rows(self._actions, slots), device),
+            to_tensors(self.actions(slots), device),
             to_tensors(extra, device),
             to_tensors(next_obs, device),
         )
 
-    def _sequences(
-        self, drawn: Drawn, sequences: DrawnSequences, gamma: float, n_step: int, device: torch.device | None
-    ) -> Batch:
-        lengths = sequences.lengths
-        starts = np.cumsum(lengths) - lengths
-        time = np.arange(len(drawn.slots)) - np.repeat(starts, lengths)
-        left = np.repeat(lengths, lengths) - time
-        reward, discount, _, summed = look_ahead(self.steps_of, drawn.slots, gamma, n_step, left)
-        told = self._told(drawn.slots, gamma, n_step, left=left)
-        place = np.repeat(starts + np.arange(len(lengths)), lengths) + time
-        here, there = to_tensors({"here": place, "there": place + summed}, device).values()
-        seen = to_tensors(self.observations(sequences.seen), device)
-        memories = to_tensors(sequences.memories, device)
-        return Batch(
-            select_rows(seen, here),
-            to_tensors(gather_rows(self._actions, drawn.slots), device),
-            to_tensors({"reward": reward, "discount": discount, **told, **drawn.extra}, device),
-            select_rows(seen, there),
-            sequences=ReplayedSequences(
-                lengths, subtree(memories, f"{POLICY}/"), obs=seen, memories=memories, following=there
-            ),
-        )
-
-    def _told(
+    def told(
         self,
         slots: np.ndarray,
         gamma: float,
@@ -371,31 +330,21 @@ class ReplayBuffer:
         taken = gather_rows(self._obs, slots)
         return taken if not self.frames else taken | {k: store.take(taken[k]) for k, store in self.frames.items()}
 
+    def actions(self, slots: np.ndarray) -> Tree:
+        """Return the actions of steps, leaves [K, …] in environment units."""
+        return gather_rows(self._actions, slots)
+
     def column(self, name: str) -> np.ndarray:
         """Return a leaf of the observations of all slots, [capacity, …]; it must not be a stack of frames."""
         return self._obs[name]
 
     # Saving
 
-    @property
-    def settled(self) -> int:
-        """The number of rows that are final: they can only be overwritten."""
-        return self.rows - self.open
-
-    def read(self, first: int, count: int) -> Tree:
-        """Return copies of the columns of rows `first` to `first + count - 1`, by name, leaves [count, …]."""
-        rows = self._slots(first, count)
-        return copy_tree(take_rows(self._columns, rows))
-
     def restore(self, first: int, columns: Tree) -> None:
         """Write results of `read`, in order; then `begin` adds the open rows again."""
-        end = first + len(columns["ahead"])
-        count = min(end - first, self.capacity)
-        rows = self._slots(end - count, count)
-        for name, column in self._columns.items():
-            column[rows] = columns[name][-count:]
-        self.selector.restored(np.arange(end - count, end), self._ahead[rows] > 0)
-        self.rows, self.open = end, 0
+        super().restore(first, columns)
+        numbers = np.arange(max(first, self.oldest), self.rows)
+        self.selector.restored(numbers, self._ahead[numbers % self.capacity] > 0)
 
     def open_state(self) -> dict[str, Any]:
         """Return the state of the selector, and of agents the rows that are not final.
@@ -426,7 +375,7 @@ class ReplayBuffer:
 
     def open_frames(self) -> dict[str, list[list[int]]]:
         """Return the numbers of the frames that the open rows show, by leaf."""
-        rows = self._slots(self.settled, self.open)
+        rows = self.slots(self.settled, self.open)
         return {key: store.shown(rows).tolist() for key, store in self.frames.items()}
 
     def expect_open(self, frames: Mapping[str, list[list[int]]]) -> None:

@@ -11,14 +11,15 @@ import numpy as np
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.replay.priorities import SequencePriorities, tree_bytes
-from maze_core.data.replay.selectors import Drawn, DrawnSequences, Selector
+from maze_core.data.replay.selectors import Drawn, Selector
 from maze_core.data.replay.sequence_index import SequenceIndex, repeated
+from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.log import Rows
+    from maze_core.data.replay.ring import Ring
 
 Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
 """Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
@@ -190,8 +191,7 @@ class BySequence(Selector):
         if self.priorities is not None:
             weights = self.priorities.weights(slots, beta)
             extra = {"weight": np.repeat(weights, steps), "slot": np.repeat(slots, steps)}
-        after = time <= (burnt + steps)[:, None]
-        return Drawn(rows[begun & going], extra, DrawnSequences(steps, rows[begun & after], state))
+        return Drawn(rows[begun & going], extra, Sequences.of_networks(steps, to_tensors(state)))
 
     def _rows(self, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the slots of the rows from these numbers on, [S, counts.max() + 1], as far as they follow."""
@@ -228,7 +228,7 @@ class BySequence(Selector):
 
     # Saving
 
-    def rings(self) -> Mapping[str, Rows]:
+    def rings(self) -> Mapping[str, Ring]:
         """Return the index and the states."""
         return {"sequences-": self.index.sequences, "states-": self.index.states}
 

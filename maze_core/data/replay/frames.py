@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maze_core.base.free_ram import check_memory
+from maze_core.data.replay.ring import Ring, Slots
 from maze_core.envs.spaces import LeafSpec, Specs
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ TRIED = 30
 _LEAST_BYTES = 1024
 # Smaller leaves are stored whole: the frame numbers would take as much.
 _MOST_FRAMES = 32
+_FRAME = "frame"
 _UNUSED = np.iinfo(np.int64).max
 
 
@@ -93,8 +95,8 @@ def frames_for(rows: int) -> int:
     return rows + rows // 8 + 64
 
 
-class FrameStore:
-    """The frames of one leaf in a replay buffer: a ring, in which frame number n has slot n % capacity.
+class FrameStore(Ring):
+    """The frames of one leaf in a replay buffer. All are final.
 
     A row stores the numbers of its frames. An observation that shows the last frames of the one before adds only its
     newest frame; any other adds all that differ from their neighbour. Nothing depends on how the stacks are made: a
@@ -111,14 +113,10 @@ class FrameStore:
         self.stack, self._shown, self._where = stack, shown, where
         shown[...] = _UNUSED
         self.frame = stack.frame(spec)
-        self.capacity = frames_for(len(shown))
-        """Frames that fit."""
-        self.rows = 0
-        """Frames written so far, overwritten ones included; the number of the next."""
+        super().__init__({_FRAME: self.frame}, frames_for(len(shown)))
         self._first = 0
         """A frame number below which none is in use."""
-        self._frames = np.zeros((self.capacity, *self.frame.shape), self.frame.dtype)
-        self._open: np.ndarray | None = None
+        self._expected: np.ndarray | None = None
         """What the open rows of a checkpoint show, [n, frames], until they are appended again."""
 
     @property
@@ -126,14 +124,18 @@ class FrameStore:
         """Bytes of all frames."""
         return self.capacity * self.frame.nbytes
 
+    @property
+    def _frames(self) -> np.ndarray:
+        return self.columns[_FRAME]
+
     def append(self, first: int, stacks: np.ndarray, before: np.ndarray | None) -> None:
         """Store the observations of the rows from number `first` on, and which frames they show.
 
         `before`: the numbers of the rows before them, [n], which may be new too; None: there are none.
         """
         column, rows = self._shown, len(self._shown)
-        if (shown := self._open) is not None:
-            self._open = None
+        if (shown := self._expected) is not None:
+            self._expected = None
             column[(first + np.arange(len(stacks))) % rows] = self.again(stacks, shown)
             return
         # Rows that follow each other, as those of an episode, are written one by one.
@@ -142,13 +144,13 @@ class FrameStore:
             earlier = None if before is None or before[i] < 0 else column[before[i : i + each] % rows]
             column[(first + np.arange(i, i + each)) % rows] = self.add(stacks[i : i + each], earlier)
 
-    def shown(self, rows: slice | np.ndarray) -> np.ndarray:
+    def shown(self, rows: Slots) -> np.ndarray:
         """Return the numbers of the frames that rows of the buffer show, [n, frames]."""
         return self._shown[rows]
 
     def expect_open(self, shown: list[list[int]] | None) -> None:
         """Let the next `append` find the open rows of a checkpoint among its frames; `shown`: theirs; None: unknown."""
-        self._open = None if shown is None else np.array(shown, np.int64)
+        self._expected = None if shown is None else np.array(shown, np.int64)
 
     def add(self, stacks: np.ndarray, before: np.ndarray | None) -> np.ndarray:
         """Store observations; return their frame numbers, [n, frames].
@@ -221,34 +223,12 @@ class FrameStore:
 
     def _grow(self, larger: int) -> None:
         check_memory(larger * self.frame.nbytes, len(self._shown), self._where)
-        first = max(0, self.rows - self.capacity)
-        numbers = np.arange(first, self.rows)
+        numbers = np.arange(self.oldest, self.rows)
         grown = np.zeros((larger, *self.frame.shape), self.frame.dtype)
         grown[numbers % larger] = self._frames[numbers % self.capacity]
-        self._frames, self.capacity = grown, larger
+        self.columns, self.capacity = {_FRAME: grown}, larger
 
-    # Saving, as the rows of a buffer
-
-    @property
-    def specs(self) -> Specs:
-        """The storage of one frame."""
-        return {"frame": self.frame}
-
-    @property
-    def settled(self) -> int:
-        """All frames are final: they can only be overwritten."""
-        return self.rows
-
-    def read(self, first: int, count: int) -> Tree:
-        """Return copies of frames `first` to `first + count - 1`."""
-        return {"frame": self._frames[(first + np.arange(count)) % self.capacity]}
-
-    def restore(self, first: int, columns: Tree) -> None:
-        """Write results of `read`, in order."""
-        count = min(len(columns["frame"]), self.capacity)
-        end = first + len(columns["frame"])
-        self._frames[(end - count + np.arange(count)) % self.capacity] = columns["frame"][-count:]
-        self.rows = end
+    # Saving
 
     def ring(self) -> dict[str, int]:
         """Return how the ring is used, for `expect`."""

@@ -14,7 +14,7 @@ from maze_core.envs.spaces import LeafSpec, Specs, allocated_bytes
 
 if TYPE_CHECKING:
     from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.log import Rows
+    from maze_core.data.replay.ring import Ring
 
 _ABSENT = -1
 """In the place of an offset: the agent took no part."""
@@ -113,7 +113,7 @@ class Joint(Selector):
 
     # Saving
 
-    def rings(self) -> Mapping[str, Rows]:
+    def rings(self) -> Mapping[str, Ring]:
         """Return the joint steps."""
         return {"joint-": self.steps}
 

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from maze_core.data.replay.frames import FrameStack, FrameStore
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.data.replay.buffer import ReplayBuffer
+    from maze_core.data.replay.ring import Ring
     from maze_core.envs.spaces import Specs
 
 _CHUNK_BYTES = 32_000_000
@@ -51,31 +52,6 @@ class Segment:
     def end(self) -> int:
         """Number of the row after the last."""
         return self.first + self.count
-
-
-class Rows(Protocol):
-    """Rows in a ring that are numbered as they are written."""
-
-    rows: int
-    """Rows written so far."""
-
-    @property
-    def specs(self) -> Specs:
-        """The storage of each column."""
-
-    @property
-    def capacity(self) -> int:
-        """Rows that fit."""
-
-    @property
-    def settled(self) -> int:
-        """The number of rows that are final."""
-
-    def read(self, first: int, count: int) -> Tree:
-        """Return copies of the columns of rows `first` to `first + count - 1`."""
-
-    def restore(self, first: int, columns: Tree) -> None:
-        """Write results of `read`, in order."""
 
 
 class ReplayLog:
@@ -118,7 +94,7 @@ class ReplayLog:
         buffer, saved = self._buffer, state.get("frames", {})  # earlier versions stored all leaves whole
         stacks = {key: FrameStack(**each["stack"]) for key, each in saved.items()}
         if stacks != {key: store.stack for key, store in buffer.frames.items()}:
-            buffer.lay_out(stacks)
+            buffer.lay_out(stacks, buffer.capacity)
             self._open()
         self._rows.load(state)
         buffer.rows, buffer.steps = state["rows"], state["steps"]
@@ -143,7 +119,7 @@ class ReplayLog:
 class RowLog:
     """Stores rows in files of one folder whose names begin with `prefix`."""
 
-    def __init__(self, folder: Path, buffer: Rows, prefix: str = "") -> None:
+    def __init__(self, folder: Path, buffer: Ring, prefix: str = "") -> None:
         self._folder, self._run_dir, self._buffer, self._prefix = folder, folder.parent, buffer, prefix
         self._dtype = _record(buffer.specs)
         self._chunk = max(1, _CHUNK_BYTES // self._dtype.itemsize)

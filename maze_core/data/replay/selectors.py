@@ -14,7 +14,8 @@ from maze_core.data.replay.priorities import Priorities, tree_bytes
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.log import Rows
+    from maze_core.data.replay.ring import Ring
+    from maze_core.data.sequences import Sequences
 
 
 @dataclass(slots=True)
@@ -25,23 +26,11 @@ class Drawn:
     """[B] int64, slots of rows with a step."""
     extra: Tree = field(default_factory=dict)
     """Further leaves [B, …] of the batch's `extra`."""
-    sequences: DrawnSequences | None = None
-    """How the rows follow each other, for networks that remember; None: they are single steps."""
+    sequences: Sequences | None = None
+    """How the rows follow each other, and what networks remember before them; None: they are single steps."""
     filler: np.ndarray | None = None
     """[B] bool, rows that stand in for ones that do not exist: their `reward` and `discount` are 0; None: there are
     none."""
-
-
-@dataclass(slots=True)
-class DrawnSequences:
-    """S sequences, in whose order the drawn rows lie."""
-
-    lengths: np.ndarray
-    """[S] int64, rows of each."""
-    seen: np.ndarray
-    """[B + S] int64, the slots of their rows and of the observation after the last one, sequence by sequence."""
-    memories: Tree
-    """What networks remember before the first rows, leaves [S, …] named `NETWORK/…`."""
 
 
 class Selector(ABC):
@@ -108,7 +97,7 @@ class Selector(ABC):
 
     # Saving
 
-    def rings(self) -> Mapping[str, Rows]:
+    def rings(self) -> Mapping[str, Ring]:
         """Return what is saved like the rows of the buffer, by a prefix of file names."""
         return {}
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.tree import copy_tree, gather_rows, map_tree, take_rows
-from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes
+from maze_core.base.tree import gather_rows, map_tree, take_rows
+from maze_core.data.replay.ring import Ring
+from maze_core.envs.spaces import LeafSpec, Specs, allocated_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,24 +20,8 @@ INITIAL = -1
 """In the place of a state's number: what is remembered where episodes begin."""
 
 
-class RecordRing:
-    """The newest records with these columns: record number n lies in slot n % capacity. All are final."""
-
-    def __init__(self, specs: Specs, capacity: int) -> None:
-        self.specs, self.capacity = specs, capacity
-        self.columns = allocate(specs, (capacity,))
-        self.rows = 0
-        """Records written so far, overwritten ones included; the number of the next one."""
-
-    @property
-    def settled(self) -> int:
-        """The number of records that are final."""
-        return self.rows
-
-    @property
-    def oldest(self) -> int:
-        """The number of the oldest record that is held."""
-        return max(0, self.rows - self.capacity)
+class RecordRing(Ring):
+    """The newest records with these columns. All are final."""
 
     def append(self, records: Tree) -> np.ndarray:
         """Write records, leaves [K, …]; return their numbers, [K]."""
@@ -65,15 +50,6 @@ class RecordRing:
                 return low + int(there[0])
             low = int(numbers[-1]) + 1
         return low
-
-    def read(self, first: int, count: int) -> Tree:
-        """Return copies of records `first` to `first + count - 1`, leaves [count, …]."""
-        return copy_tree(take_rows(self.columns, (first + np.arange(count)) % self.capacity))
-
-    def restore(self, first: int, columns: Tree) -> None:
-        """Write results of `read`, in order."""
-        self.rows = first
-        self.append(columns)
 
 
 class SequenceIndex:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from maze_core.envs.several.agents import MultiAgentEnv
 
 
-class AgentRows:
+class AgentRowCodec:
     """Reads and writes the rows of the agents of an environment.
 
     Agents with equal spaces have plain rows: the observation and the action of the agent. Otherwise each agent is an
@@ -60,7 +60,7 @@ class AgentRows:
         self._codecs = {kind: ObservationCodec(self._placed(kind, s.observation)) for kind, s in kinds.spaces.items()}
         self._waiting = {kind: self._placed(kind, waiting_observation(s)) for kind, s in kinds.spaces.items()}
 
-    def like(self, other: AgentRows) -> bool:
+    def like(self, other: AgentRowCodec) -> bool:
         """Return True where the rows of another copy have the same spaces."""
         mine, its = ((each.observation_space, each.action_space) for each in (self, other))
         return mine == its

@@ -17,7 +17,7 @@ from maze_core.envs.faults import failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.recorded_state import check_state
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.agent_rows import AgentRows
+from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
@@ -39,7 +39,7 @@ class AgentsVectorEnv:
     When a copy's episode is over, the next one begins in the same step.
 
     Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`. What a row holds, and
-    what `tell_agents` changes, says `AgentRows`.
+    what `tell_agents` changes, says `AgentRowCodec`.
 
     Raises:
         ConfigError: a space is not supported, or copies have different agents or spaces.
@@ -374,14 +374,14 @@ def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv |
     return SerialVectorEnv(make, num_envs, first_index)
 
 
-def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], AgentRows]:
+def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
     """Build the copies, and what their rows hold; when one fails, close those already built."""
     envs: list[MultiAgentEnv] = []
-    rows: list[AgentRows] = []
+    rows: list[AgentRowCodec] = []
     try:
         for index in indices:
             envs.append(make(index))
-            rows.append(AgentRows(envs[-1], tell_agents=tell_agents))
+            rows.append(AgentRowCodec(envs[-1], tell_agents=tell_agents))
             if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
     except BaseException:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from maze_core.data.batch import Loss
-from maze_core.learn.closed_form.distributions import CategoricalRows, Density, GaussianRows
+from maze_core.learn.closed_form.distributions import CategoricalDensity, Density, GaussianDensity
 from maze_core.learn.closed_form.gradients import written_out
 from maze_core.learn.closed_form.layers import Linear, Trunk
 from maze_core.models.blocks import MLP, Dense
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch
     from maze_core.learn.closed_form.terms import Term
 
-_DENSITIES: dict[type[nn.Module], Any] = {CategoricalHead: CategoricalRows, GaussianHead: GaussianRows}
+_DENSITIES: dict[type[nn.Module], Any] = {CategoricalHead: CategoricalDensity, GaussianHead: GaussianDensity}
 
 
 class ClosedForm:

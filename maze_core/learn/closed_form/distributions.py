@@ -32,7 +32,7 @@ class Density(Protocol):
         """Return the gradients of the head's parameters beside its layer."""
 
 
-class CategoricalRows:
+class CategoricalDensity:
     """`Categorical` for logits [B, n] and choices [B]."""
 
     def __init__(self, head: CategoricalHead, outputs: np.ndarray, actions: np.ndarray) -> None:
@@ -67,7 +67,7 @@ class CategoricalRows:
         return []
 
 
-class GaussianRows:
+class GaussianDensity:
     """`DiagonalGaussian` with one standard deviation per dimension, for means [B, d] and actions [B, d]."""
 
     def __init__(self, head: GaussianHead, outputs: np.ndarray, actions: np.ndarray) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree
     from maze_core.models.several.routing import Route
+
+    Acting = list[tuple[str, Tensor]]
+    """Names of actors, and the sequences of a batch in which each acts, in order."""
 
 
 def taken_state(route: Route, group: int, actor: Tensor, actors: Mapping[int, str], state: TensorTree) -> TensorTree:
@@ -53,55 +55,53 @@ def put_state(
     return following
 
 
-@dataclass(slots=True)
-class ActorSequences(Sequences):
-    """The rows of a group's actors: a sequence for each actor and each sequence of the batch in which it acts."""
+def group_sequences(
+    sequences: Sequences, actor: Tensor, rows: Tensor, actors: Mapping[int, str]
+) -> tuple[Sequences, Acting]:
+    """Return the sequences of a group: one for each actor and each sequence of the batch in which it acts.
 
-    actors: tuple[tuple[str, Tensor], ...] = ()
-    """Name of each actor, and the sequences of the batch in which it acts, in order."""
+    Args:
+        sequences: those of the batch.
+        actor: [B], the number of the actor of each row.
+        rows: [b], the numbers of the group's rows in the batch.
+        actors: the group's actors, name by number.
+    """
+    device = actor.device
+    count = len(sequences)
+    place = torch.zeros(len(actor), dtype=torch.int64, device=device)
+    place[rows] = torch.arange(len(rows), device=device)
+    place, acting = sequences.ordered(place), sequences.ordered(actor)
+    sequence = torch.arange(count).repeat_interleave(torch.from_numpy(sequences.lengths)).to(device)
+    order, lengths, its = [], [], []
+    state: dict[str, list[Tensor]] = {}
+    for number, name in actors.items():
+        mine = acting == number
+        sizes = torch.bincount(sequence[mine], minlength=count)
+        alive = sizes.nonzero().squeeze(-1)
+        order.append(place[mine])
+        lengths.append(sizes[alive].cpu().numpy())
+        its.append((name, alive))
+        for key, leaf in subtree(sequences.state, f"{name}/").items():
+            state.setdefault(key, []).append(leaf[alive])
+    joined = {key: torch.cat(leaves) for key, leaves in state.items()}
+    return Sequences(np.concatenate(lengths), joined, torch.cat(order)), its
 
-    @classmethod
-    def of(cls, sequences: Sequences, actor: Tensor, rows: Tensor, actors: Mapping[int, str]) -> ActorSequences:
-        """Return the sequences of a group.
 
-        Args:
-            sequences: those of the batch.
-            actor: [B], the number of the actor of each row.
-            rows: [b], the numbers of the group's rows in the batch.
-            actors: the group's actors, name by number.
-        """
-        device = actor.device
-        count = len(sequences)
-        place = torch.zeros(len(actor), dtype=torch.int64, device=device)
-        place[rows] = torch.arange(len(rows), device=device)
-        place, acting = sequences.ordered(place), sequences.ordered(actor)
-        sequence = torch.arange(count).repeat_interleave(torch.from_numpy(sequences.lengths)).to(device)
-        order, lengths, its = [], [], []
-        state: dict[str, list[Tensor]] = {}
-        for number, name in actors.items():
-            mine = acting == number
-            sizes = torch.bincount(sequence[mine], minlength=count)
-            alive = sizes.nonzero().squeeze(-1)
-            order.append(place[mine])
-            lengths.append(sizes[alive].cpu().numpy())
-            its.append((name, alive))
-            for key, leaf in subtree(sequences.state, f"{name}/").items():
-                state.setdefault(key, []).append(leaf[alive])
-        joined = {key: torch.cat(leaves) for key, leaves in state.items()}
-        return cls(np.concatenate(lengths), joined, torch.cat(order), tuple(its))
+def put_ended(acting: Acting, ended: TensorTree, state: TensorTree) -> TensorTree:
+    """Return leaves `ACTOR/…` of the batch's sequences: those of `state`, with what is remembered at their ends.
 
-    def after(self, ended: TensorTree, state: TensorTree) -> TensorTree:
-        """Return leaves `ACTOR/…` of the batch's sequences: those of `state`, with what is remembered at their ends.
-
-        `ended`: after each sequence of the group; `state`: of the batch's sequences.
-        """
-        changed, start = {}, 0
-        for name, alive in self.actors:
-            for key, leaf in ended.items():
-                full = f"{name}/{key}"
-                changed[full] = state[full].index_copy(0, alive, leaf[start : start + len(alive)])
-            start += len(alive)
-        return changed
+    Args:
+        acting: of a group.
+        ended: what is remembered after each sequence of the group.
+        state: of the batch's sequences.
+    """
+    changed, start = {}, 0
+    for name, alive in acting:
+        for key, leaf in ended.items():
+            full = f"{name}/{key}"
+            changed[full] = state[full].index_copy(0, alive, leaf[start : start + len(alive)])
+        start += len(alive)
+    return changed
 
 
 def _along(rows: Tensor, leaf: Tensor) -> Tensor:

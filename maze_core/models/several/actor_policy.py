@@ -16,7 +16,7 @@ from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.models.distributions.chosen import check_taken
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.memory import remembers
-from maze_core.models.several.actor_memory import ActorSequences, put_state, taken_state
+from maze_core.models.several.actor_memory import group_sequences, put_ended, put_state, taken_state
 from maze_core.models.several.actor_normalizer import ActorNormalizer
 from maze_core.models.several.delta_values import summed_values
 from maze_core.models.several.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
@@ -25,7 +25,7 @@ from maze_core.models.several.routing import SCALAR, Blank, DenseRoute, IndexRou
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gymnasium import Space
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from maze_core.models.distributions.noise import Noise
     from maze_core.models.policy import Policy
     from maze_core.models.scored_choices import Described
+    from maze_core.models.several.actor_memory import Acting
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
@@ -206,21 +207,21 @@ class ActorPolicy(nn.Module):
             value, last = self._summed(self.joint_critic.forward(obs), obs, sequences)
             return self.distribution(obs, sequences), value, {**sequences.state, **last}
         route, found, values, after = self._route(obs), {}, {}, dict(sequences.state)
-        for group, (seen, *own) in self._asked(route, obs, sequences).items():
-            if own:
-                found[group], values[group], its = self._policies[group].unroll(seen, *own)
-                after |= own[0].after(its, after)
-            else:
+        for group, seen, own, acting in self._read(route, obs, sequences):
+            if own is None:
                 found[group], values[group] = self._policies[group](seen)
+            else:
+                found[group], values[group], ended = self._policies[group].unroll(seen, own)
+                after |= put_ended(acting, ended, after)
         value, last = self._summed(route.put(values, SCALAR), obs, sequences)
         return self._joined(route, found), value, {**after, **last}
 
     def critic_state(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
         """Return what critics alone remember after each sequence, leaves [S, …]; empty without such memories."""
         route, after = self._route(obs), dict(sequences.state)
-        for group, (seen, *own) in self._asked(route, obs, sequences).items():
-            if own:
-                after |= own[0].after(self._policies[group].critic_state(seen, *own), after)
+        for group, seen, own, acting in self._read(route, obs, sequences):
+            if own is not None:
+                after |= put_ended(acting, self._policies[group].critic_state(seen, own), after)
         if self.delta_critic:
             after |= self._summed(self._estimates(obs, sequences), obs, sequences)[1]
         return {key: leaf for key, leaf in after.items() if key.partition("/")[2].startswith("critic/")}
@@ -228,20 +229,26 @@ class ActorPolicy(nn.Module):
     def state_after(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
         """Return what is remembered after each sequence of observations, leaves [S, …]."""
         route, after = self._route(obs), dict(sequences.state)
-        for group, (seen, own) in self._asked(route, obs, sequences).items():
-            after |= own.after(self._policies[group].state_after(seen, own), after)
+        for group, seen, own, acting in self._read(route, obs, sequences):
+            after |= put_ended(acting, self._policies[group].state_after(seen, own), after)
         return after
 
     def _asked(self, route: Route, obs: TensorTree, sequences: Sequences | None) -> dict[int, tuple[Any, ...]]:
         """Return what each group's policy is given: its rows, and their sequences where it remembers."""
-        asked: dict[int, tuple[Any, ...]] = {group: (self._seen(route, group, obs),) for group in route.groups}
-        if sequences is None or not isinstance(route, IndexRoute):
-            return asked
-        for group, (seen,) in asked.items():
-            if remembers(self._policies[group]):
-                actors = {actor: self._names[actor] for actor in self.groups[group].actors}
-                asked[group] = (seen, ActorSequences.of(sequences, obs[ACTOR], route.rows(group), actors))
-        return asked
+        read = self._read(route, obs, sequences)
+        return {group: (seen,) if own is None else (seen, own) for group, seen, own, _ in read}
+
+    def _read(
+        self, route: Route, obs: TensorTree, sequences: Sequences | None
+    ) -> Iterator[tuple[int, TensorTree, Sequences | None, Acting]]:
+        """Yield each group, its rows, and where it remembers their sequences and in which of the batch actors act."""
+        for group in route.groups:
+            seen = self._seen(route, group, obs)
+            if sequences is None or not isinstance(route, IndexRoute) or not remembers(self._policies[group]):
+                yield group, seen, None, []
+                continue
+            actors = {actor: self._names[actor] for actor in self.groups[group].actors}
+            yield group, seen, *group_sequences(sequences, obs[ACTOR], route.rows(group), actors)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Return noise for `sample`, leaves [*shape, …], for the actions of every kind, whoever acts."""

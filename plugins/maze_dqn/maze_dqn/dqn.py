@@ -13,7 +13,7 @@ from maze_core.base.seeding import Purpose, torch_generator
 from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.collect.replay.memory import ReplayMemory, TargetMemory
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.replay.segments import POLICY, replayed
+from maze_core.data.sequences import POLICY
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.targets import Target
 from maze_core.plugins.hookspecs import hookimpl
@@ -135,7 +135,7 @@ class DQN(Algorithm[ValueNetwork]):
 
 def _next_atoms(network: ValueNetwork, batch: Batch, name: str) -> Tensor:
     """Return the atoms of the observations that follow, [B, C, A]; `name`: of the network in memories."""
-    sequences = replayed(batch)
+    sequences = batch.sequences
     if sequences is None:
         return network.atoms(batch.next_obs)
     return network.atoms(sequences.obs, sequences.beyond(name))[sequences.following]

@@ -25,7 +25,7 @@ def corrected(config: ActorsConfig, log_rho: Tensor, value: Tensor, steps: Tenso
         config: with the thresholds and the length of a trajectory, T.
         log_rho: [T * B], log-probability under the policy that V-trace is for, minus that under the acting one.
         value: [T * B], the critic's values.
-        steps: `extra` of a batch that `TrajectoryBatch.rows` made.
+        steps: `extra` of a batch of `trajectories`.
     """
     shape = (config.n_rollout_steps, -1)
     values = value.numpy(force=True).reshape(shape)

@@ -14,7 +14,7 @@ from maze_core.data.reward_scale import RewardScale
 from maze_core.envs.several.actors import actors_of
 from maze_core.models.parameters import state_arrays
 from maze_impala.actor import LOG_PROB, Actor
-from maze_impala.trajectories import TrajectoryBatch, check_trajectories
+from maze_impala.trajectories import check_trajectories, trajectories
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch
@@ -37,7 +37,8 @@ class TrajectoryStream:
         actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
         self._actors = run.workers(actor, config.num_actors)
         self._results = OrderedResults(self._actors)
-        self._trajectories = TrajectoryBatch(config)
+        self._rollout: Rollout | None = None
+        """The rollouts of a batch side by side, in arrays that every update reuses."""
         self._acting = actors_of(run.observation_space)
         self._groups = AgentGroups(run)
         self._asked = 0
@@ -47,7 +48,7 @@ class TrajectoryStream:
         self._scale = RewardScale.of(config)
 
     def next_batch(self) -> Batch:
-        """Share the parameters, request rollouts, and return the next ones as a batch (see `TrajectoryBatch.rows`)."""
+        """Share the parameters, request rollouts, and return the next ones as a batch of `trajectories`."""
         config, run = self._config, self._run
         version = self._actors.share(state_arrays(run.policy))
         while len(self._under_way) < config.rollouts_under_way:
@@ -62,9 +63,19 @@ class TrajectoryStream:
             self._let_change(rollout)
             if self._scale is not None:
                 self._scale(rollout, result.worker)
-            self._trajectories.put(place, rollout)
+            whole = self._put(place, rollout)
             self._count(rollout, version - rollout.version)
-        return self._trajectories.rows(run.policy, run.device)
+        return trajectories(whole, config, run.policy, run.device)
+
+    def _put(self, place: int, part: Rollout) -> Rollout:
+        """Put a rollout in its place among those of the batch, and return these; place 0 begins the next batch."""
+        columns = part.rewards.shape[1]  # more than environments where several agents act
+        if self._rollout is None:
+            self._rollout = part.wide(self._config.rollouts_per_batch * columns)
+        if place == 0:
+            self._rollout.clear()
+        self._rollout.put(place * columns, part)
+        return self._rollout
 
     def _let_change(self, rollout: Rollout) -> None:
         """Let plugins change a rollout. Raise RunError if one adds values, since the batches would not have them."""

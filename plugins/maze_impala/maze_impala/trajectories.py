@@ -1,4 +1,4 @@
-"""Builds the batch of an update from the actors' rollouts."""
+"""The batch of an update, made of the actors' rollouts."""
 
 from __future__ import annotations
 
@@ -38,55 +38,32 @@ def check_trajectories(config: ActorsConfig, policy: Policy) -> None:
     check_memory(needed, trajectories, "algorithm.actors_batch_size", what="trajectories under way")
 
 
-class TrajectoryBatch:
-    """B trajectories of T steps, in arrays that every update reuses.
+def trajectories(rollout: Rollout, config: ActorsConfig, policy: Policy, device: torch.device) -> Batch:
+    """Return the trajectories of a rollout, T steps of B columns, as a batch of T * B rows, time-major.
 
-    `put` copies rollouts in, `rows` returns them as a batch.
+    `extra` holds, each [T * B]: `log_prob` of the actor, `reward` (clipped), `discount` (0 at a termination),
+    `continues` (1 where the next row of the trajectory belongs to the same episode), `bootstrap` (the critic's
+    value of the next observation, where it is not in the next row), `weight` (0 for filler rows) and, where agents
+    have different networks, `group`, the number of the row's network.
     """
-
-    def __init__(self, config: ActorsConfig) -> None:
-        self._config = config
-        self._rollout: Rollout | None = None
-        """The rollouts of the batch side by side; allocated with the layout of the first."""
-
-    def put(self, place: int, part: Rollout) -> None:
-        """Copy a rollout into the batch; `place` is its number in the batch, and 0 begins a new one."""
-        columns = part.rewards.shape[1]  # more than environments where several agents act
-        if self._rollout is None:
-            self._rollout = part.wide(self._config.rollouts_per_batch * columns)
-        if place == 0:
-            self._rollout.clear()
-        self._rollout.put(place * columns, part)
-
-    def rows(self, policy: Policy, device: torch.device) -> Batch:
-        """Return a batch of T * B rows, time-major.
-
-        `extra` holds, each [T * B]: `log_prob` of the actor, `reward` (clipped), `discount` (0 at a termination),
-        `continues` (1 where the next row of the trajectory belongs to the same episode), `bootstrap` (the critic's
-        value of the next observation, where it is not in the next row), `weight` (0 for filler rows) and, where agents
-        have different networks, `group`, the number of the row's network.
-        """
-        rollout = self._rollout
-        if rollout is None:
-            raise RuntimeError("no rollout has been put into the batch")
-        sequences: Sequences | None = None
-        valid = rollout.valid
-        if rollout.memory:
-            # Filler rows are sequences of one.
-            remembering = replace(rollout, truncated=rollout.truncated | ~valid, valid=np.ones_like(valid))
-            _, bootstrap, sequences = remembered_values(policy, remembering, _rows(rollout.obs, device))
-        else:
-            bootstrap = _bootstrap(policy, rollout, device)
-        extra = {
-            **rollout.extra,
-            "reward": clipped_rewards(rollout.rewards, self._config.reward_clipping),
-            "discount": rollout_discounts(rollout, self._config.gamma),
-            "continues": (rollout.continues & valid).astype(np.float32),
-            "bootstrap": bootstrap,
-            "weight": valid.astype(np.float32),
-        }
-        acted_on = take_rows(rollout.obs, np.s_[:-1])
-        return Batch(_rows(acted_on, device), _rows(rollout.actions, device), _rows(extra, device), sequences=sequences)
+    sequences: Sequences | None = None
+    valid = rollout.valid
+    if rollout.memory:
+        # Filler rows are sequences of one.
+        remembering = replace(rollout, truncated=rollout.truncated | ~valid, valid=np.ones_like(valid))
+        _, bootstrap, sequences = remembered_values(policy, remembering, _rows(rollout.obs, device))
+    else:
+        bootstrap = _bootstrap(policy, rollout, device)
+    extra = {
+        **rollout.extra,
+        "reward": clipped_rewards(rollout.rewards, config.reward_clipping),
+        "discount": rollout_discounts(rollout, config.gamma),
+        "continues": (rollout.continues & valid).astype(np.float32),
+        "bootstrap": bootstrap,
+        "weight": valid.astype(np.float32),
+    }
+    acted_on = take_rows(rollout.obs, np.s_[:-1])
+    return Batch(_rows(acted_on, device), _rows(rollout.actions, device), _rows(extra, device), sequences=sequences)
 
 
 def clipped_rewards(rewards: np.ndarray, clipping: str) -> np.ndarray:

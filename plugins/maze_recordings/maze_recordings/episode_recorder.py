@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -73,7 +73,7 @@ def play(
         (first + row // agent_rows, row % agent_rows) if agent_rows else (first + row,) for row in range(env.num_envs)
     ]
     agent = agent_of([generator(seed, Purpose.ROLLOUT_NOISE, *row) for row in rows])
-    recording = _AgentsRecording(env, seeds) if agent_rows else _Recording(env, seeds)
+    recording = _Recording(env, seeds)
     stepper = Stepper(env, seeds)
     with ExitStack() as stack:
         if planning is not None and isinstance(agent, NetworkAgent):
@@ -95,101 +95,85 @@ def _numbered(played: Played, first: int) -> Played:
     return replace(played, number=number, summary=replace(played.summary, env_index=0, episode_number=number))
 
 
+class _Steps(NamedTuple):
+    """Of K rows what a trajectory holds of a step; leaves [K, …]."""
+
+    rows: np.ndarray
+    obs: Tree
+    actions: Tree
+    rewards: np.ndarray
+    raw: np.ndarray
+    """The rewards before the run's wrappers."""
+
+    def place(self, row: int) -> int | None:
+        """Return the place of a row among the K; None: it is not one of them."""
+        place = int(self.rows.searchsorted(row))
+        return place if place < len(self.rows) and self.rows[place] == row else None
+
+
 class _Recording:
-    """A sink that keeps every step since the reset, and the first finished episode of each environment."""
+    """A sink that keeps every transition since the reset, and the first finished episode of each environment.
+
+    A trajectory has the steps of one agent, and its rewards until its next action.
+    """
 
     def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
         self.ended: dict[int, Played] = {}
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         # A natively vectorised environment chooses the seeds of its episodes itself.
         self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
-        self._playing = set(range(env.num_envs))
-        self._clips = _clips(env)
-        self._past: list[tuple[Tree, Tree]] = []
-        self._rewards: list[tuple[np.ndarray, np.ndarray]] = []
-        """Those of the environment and those after the wrappers."""
-        if isinstance(env, SerialVectorEnv):
-            env.keep_raw()
-
-    def room(self, obs: Tree) -> Tree:
-        """Return new arrays, since the current ones are kept."""
-        return allocate(self._specs, (self._rows,))
-
-    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        """Keep a step, with actions clipped to their bounds as the environments executed them."""
-        self._past.append((obs, {key: clip(choice.actions[key]) for key, clip in self._clips.items()}))
-        wrapped = result.reward.copy()
-        self._rewards.append((wrapped if result.raw is None else result.raw, wrapped))
-        if result.final_obs is None:
-            return
-        episodes = {episode.env_index: episode for episode in result.episodes}
-        for k, row in enumerate(map(int, result.final_indices)):
-            if row in self._playing:
-                self._playing.discard(row)
-                final = take_rows(result.final_obs, k)
-                episode = episodes[row]
-                whole = self._trajectory(row, final, bool(result.terminated[row]), episode.episode_return)
-                self.ended[row] = Played(row, (whole,), episode)
-
-    def _trajectory(self, row: int, final: Tree, terminated: bool, episode_return: float) -> Trajectory:
-        obs = {key: np.stack([*(past[key][row] for past, _ in self._past), last]) for key, last in final.items()}
-        actions = {key: np.stack([taken[key][row] for _, taken in self._past]) for key in self._clips}
-        raw, wrapped = (np.array([each[kind][row] for each in self._rewards], np.float32) for kind in (0, 1))
-        seed = None if self._seeds is None else self._seeds(row, 0)
-        return Trajectory(obs, actions, raw, terminated, not terminated, episode_return, seed, wrapped)
-
-
-class _AgentsRecording:
-    """The same where several agents act: a trajectory has the steps of one agent, and its rewards until the next."""
-
-    def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
-        self.ended: dict[int, Played] = {}
-        self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
-        self._seeds, self._agent_rows, self._clips = seeds, len(agents_of(env)), _clips(env)
+        self._agents = len(agents_of(env))
         self._playing = set(range(copies_of(env)))
-        self._assembler, self._raw = Assembler(env.num_envs), Assembler(env.num_envs)
-        """Of the steps, and of their rewards before the wrappers."""
-        self._steps: list[list[tuple[Tree, Tree]]] = [[] for _ in range(env.num_envs)]
-        """Observation and action of each step of the current part, for each row."""
-        self._rewards: list[list[tuple[np.float32, np.float32]]] = [[] for _ in range(env.num_envs)]
-        """Those of the environment and those after the wrappers."""
+        self._clips = _clips(env)
+        self._assembler = Assembler(env.num_envs)
+        self._past: list[_Steps] = []
+        """What each step completed."""
+        self._begun = [0] * env.num_envs
+        """The step in which the current part of each row begins."""
         self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
-        if isinstance(env, AgentsVectorEnv):
+        if isinstance(env, SerialVectorEnv | AgentsVectorEnv):
             env.keep_raw()
 
     def room(self, obs: Tree) -> Tree:
-        """Return new arrays, since rows of the current ones are kept."""
+        """Return new arrays, since the current ones may be kept."""
         return allocate(self._specs, (self._rows,))
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        """Keep the transitions that are complete, with actions clipped to their bounds."""
+        """Keep the transitions that are complete, with actions clipped to their bounds as they were executed."""
         taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
         done = self._assembler.add(obs, taken, result, following)
-        unwrapped = result.reward if result.raw is None else result.raw
-        raw = self._raw.add({}, {}, replace(result, reward=unwrapped, final_obs=None), {}).rewards
-        for k, row in enumerate(done.rows.tolist()):
-            if row // self._agent_rows not in self._playing:
-                continue
-            self._steps[row].append((take_rows(done.obs, k), take_rows(done.actions, k)))
-            self._rewards[row].append((raw[k], done.rewards[k]))
-            if done.ended[k]:
-                self._close(row, take_rows(done.following, k), bool(done.terminated[k]))
+        rewards = done.rewards.copy()
+        self._past.append(_Steps(done.rows, done.obs, done.actions, rewards, rewards if done.raw is None else done.raw))
+        for k in np.flatnonzero(done.ended).tolist() if len(result.final_indices) else ():
+            row = int(done.rows[k])
+            if row // max(1, self._agents) in self._playing:
+                final = take_rows(done.following, k)
+                self._parts[row].append(self._trajectory(row, final, bool(done.terminated[k])))
+            self._begun[row] = len(self._past)
         for episode in result.episodes:
             if episode.env_index in self._playing:
                 self._playing.discard(episode.env_index)
-                rows = range(episode.env_index * self._agent_rows, (episode.env_index + 1) * self._agent_rows)
-                parts = tuple(part for row in rows for part in self._parts[row])
-                self.ended[episode.env_index] = Played(episode.env_index, parts, episode)
+                self.ended[episode.env_index] = Played(episode.env_index, self._trajectories(episode), episode)
 
-    def _close(self, row: int, final: Tree, terminated: bool) -> None:
-        """End the part of a row's agent; one that never acted has none."""
-        steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32).reshape(-1, 2)
-        obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
-        actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
-        raw, wrapped = rewards.T.copy()
-        total, seed = float(raw.sum(dtype=np.float64)), self._seeds(row // self._agent_rows, 0)
-        self._parts[row].append(Trajectory(obs, actions, raw, terminated, not terminated, total, seed, wrapped))
-        self._steps[row], self._rewards[row] = [], []
+    def _trajectories(self, episode: Episode) -> tuple[Trajectory, ...]:
+        """Return the parts of the agents in an episode that has just ended, those of one agent after the other."""
+        if not self._agents:  # the environment has summed its rewards exactly
+            (whole,) = self._parts[episode.env_index]
+            return (replace(whole, episode_return=episode.episode_return),)
+        rows = range(episode.env_index * self._agents, (episode.env_index + 1) * self._agents)
+        return tuple(part for row in rows for part in self._parts[row])
+
+    def _trajectory(self, row: int, final: Tree, terminated: bool) -> Trajectory:
+        """Return the part of a row's agent that has just ended."""
+        past = self._past[self._begun[row] :]
+        steps = [(each, k) for each in past if (k := each.place(row)) is not None]
+        obs = {key: np.stack([*(each.obs[key][k] for each, k in steps), last]) for key, last in final.items()}
+        actions = {key: np.stack([each.actions[key][k] for each, k in steps]) for key in self._clips}
+        wrapped = np.array([each.rewards[k] for each, k in steps], np.float32)
+        raw = np.array([each.raw[k] for each, k in steps], np.float32)
+        seed = None if self._seeds is None else self._seeds(row // max(1, self._agents), 0)
+        total = float(raw.sum(dtype=np.float64))
+        return Trajectory(obs, actions, raw, terminated, not terminated, total, seed, wrapped)
 
 
 def _clips(env: VectorEnv) -> dict[str, Callable[[np.ndarray], np.ndarray]]:

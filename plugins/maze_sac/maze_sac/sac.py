@@ -15,7 +15,6 @@ from maze_core.base.tree import TensorTree, subtree
 from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.collect.replay.memory import ReplayMemory, TargetMemory, memory_builder
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.replay.segments import replayed
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.off_policy.critics import critics_of
@@ -192,7 +191,7 @@ class SAC(Algorithm):
         actions, estimate = self.actions, self._estimate
         with torch.no_grad():
             following = self._decide_next(policy, batch)
-        sequences = replayed(batch)
+        sequences = batch.sequences
         features = self.critics.features(
             policy.normalized(batch.obs), None if sequences is None else sequences.of(_CRITICS)
         )
@@ -245,7 +244,7 @@ class SAC(Algorithm):
 
     def _decide_next(self, policy: Policy, batch: Batch) -> Decision:
         """Return the policy's decision for the observations that follow."""
-        sequences = replayed(batch)
+        sequences = batch.sequences
         if sequences is None:
             return self._decide(policy, batch.next_obs, noise=subtree(batch.extra, f"{_NEXT_NOISE}/"))
         return self._decide(policy, sequences.obs, sequences.beyond("policy")).rows(sequences.following)
@@ -271,7 +270,7 @@ class SAC(Algorithm):
 
 def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch, name: str) -> Tensor:
     """Return the critics' features of the observations that follow, [K, B, F]; `name`: of the critics in memories."""
-    sequences = replayed(batch)
+    sequences = batch.sequences
     if sequences is None:
         return critics.features(policy.normalized(batch.next_obs))
     features = critics.features(policy.normalized(sequences.obs), sequences.beyond(name))
