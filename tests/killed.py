@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.forked import Forked
+
 SMALL = {
     "algorithm.num_envs": 2,
     "algorithm.n_rollout_steps": 8,
@@ -57,9 +59,9 @@ def train_until_killed(run_dir: Path, values: dict[str, object], when: str, epoc
 
 def maze_until_killed(words: list[str], when: str, epoch: int) -> None:
     """Run `maze` with these arguments in such a process."""
-    command = [sys.executable, "-c", _SCRIPT, when, str(epoch), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == -9, done.stderr
+    process = Forked([when, epoch, *words], Path.cwd(), os.environ, _SCRIPT)
+    output = process.communicate(240)
+    assert process.returncode == -9, output
 
 
 _CONTEXT = """
