@@ -145,6 +145,8 @@ def quick(tmp_path: Path, known_plugins: None) -> Any:
             parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, **parts}
             parts.setdefault("preset", "none")
             small = QUICK | ({"algorithm.num_envs": 3} if algorithm in ("ppo", "a2c") else {})
+            if algorithm == "ppo":  # ten passes are by default most of the time that so small a run takes
+                small["algorithm.n_optimization_epochs"] = 2
             if algorithm in ("td3", "es", "cma_es"):
                 small.pop("algorithm.n_rollout_steps")
             if algorithm in ("ppo", "a2c", "impala"):  # its default follows the end of the run, which many tests raise

@@ -6,6 +6,7 @@ A test whose point is a fresh interpreter starts one itself.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -105,6 +106,7 @@ def serve(address: str, modules: list[str]) -> None:
     """Fork a process for each connection, until standard input is closed."""
     for name in modules:
         importlib.import_module(name)
+    gc.freeze()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)

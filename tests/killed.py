@@ -18,6 +18,7 @@ SMALL = {
     "algorithm.num_envs": 2,
     "algorithm.n_rollout_steps": 8,
     "algorithm.epoch_length": 1,
+    "algorithm.n_optimization_epochs": 2,
     "algorithm.n_epochs": 5,
     "algorithm.lr_schedule": "constant",
     "evaluation.n_episodes": 1,
