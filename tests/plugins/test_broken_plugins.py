@@ -109,9 +109,10 @@ def test_a_malformed_entry_point_file_of_a_stranger(installation):
 
 
 def test_third_party_plugins_can_be_turned_off_but_not_the_core(installation):
-    installation.add("fine", entry="policy:good = {module}:Good")
-    off = states(installation, *POLICIES, MAZE_DISABLE_PLUGINS="good, random")
-    assert ("good", "fine") not in off
-    assert ("random", "maze-core") in off
-    code = "from maze_core.plugins.discovery import load; load('policy', 'good')"
+    installation.add("fine")
+    off = {"MAZE_DISABLE_PLUGINS": "good, random"}
+    assert ("good", "fine") in states(installation, *WRAPPERS)
+    assert ("good", "fine") not in states(installation, *WRAPPERS, **off)
+    assert ("random", "maze-core") in states(installation, *POLICIES, **off)
+    code = "from maze_core.plugins.discovery import load; load('wrapper', 'good')"
     assert "MAZE_DISABLE_PLUGINS turns it off" in installation.python(code, MAZE_DISABLE_PLUGINS="fine").stderr
