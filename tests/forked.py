@@ -6,6 +6,7 @@ A test whose point is a fresh interpreter starts one itself.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -25,18 +26,22 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 2**20
+_MAZE = "from maze_core.cli.main import main; main()"
 
 
 class Forked:
-    """The command line in a process of its own, used as a `subprocess.Popen`; its output lies in files meanwhile."""
+    """The command line in a process of its own, used as a `subprocess.Popen`; its output lies in files meanwhile.
 
-    def __init__(self, arguments: Sequence[object], cwd: Path, env: Mapping[str, str]) -> None:
+    `program`: what it runs, with the arguments in `sys.argv[1:]`.
+    """
+
+    def __init__(self, arguments: Sequence[object], cwd: Path, env: Mapping[str, str], program: str = _MAZE) -> None:
         self.args = ["maze", *map(str, arguments)]
         self.returncode: int | None = None
         self._output = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 — closed with this object
         self._channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.connect(_server())
-        asked = json.dumps({"argv": self.args, "cwd": str(cwd), "env": dict(env)}).encode()
+        asked = json.dumps({"argv": self.args, "cwd": str(cwd), "env": dict(env), "program": program}).encode()
         socket.send_fds(self._channel, [asked], [file.fileno() for file in self._output])
         self.pid = int(self._channel.recv(64))
 
@@ -101,6 +106,7 @@ def serve(address: str, modules: list[str]) -> None:
     """Fork a process for each connection, until standard input is closed."""
     for name in modules:
         importlib.import_module(name)
+    gc.freeze()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -142,7 +148,7 @@ def _reap(running: dict[int, socket.socket]) -> None:
 
 
 def _become(asked: dict[str, Any], files: list[int]) -> None:
-    """In the child: run the command line as a new interpreter would."""
+    """In the child: run the program as a new interpreter would."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -156,9 +162,7 @@ def _become(asked: dict[str, Any], files: list[int]) -> None:
         known = set(sys.path)
         sys.path[1:1] = [path for path in asked["env"].get("PYTHONPATH", "").split(os.pathsep) if path not in known]
         sys.argv = asked["argv"]
-        from maze_core.cli.main import main
-
-        main()
+        exec(asked["program"], {"__name__": "__main__"})
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

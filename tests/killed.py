@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.forked import Forked
+
 SMALL = {
     "algorithm.num_envs": 2,
     "algorithm.n_rollout_steps": 8,
     "algorithm.epoch_length": 1,
+    "algorithm.n_optimization_epochs": 2,
     "algorithm.n_epochs": 5,
     "algorithm.lr_schedule": "constant",
     "evaluation.n_episodes": 1,
@@ -57,9 +60,9 @@ def train_until_killed(run_dir: Path, values: dict[str, object], when: str, epoc
 
 def maze_until_killed(words: list[str], when: str, epoch: int) -> None:
     """Run `maze` with these arguments in such a process."""
-    command = [sys.executable, "-c", _SCRIPT, when, str(epoch), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == -9, done.stderr
+    process = Forked([when, epoch, *words], Path.cwd(), os.environ, _SCRIPT)
+    output = process.communicate(240)
+    assert process.returncode == -9, output
 
 
 _CONTEXT = """

@@ -62,6 +62,11 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 }
 """By distribution and kind: names, with spaces between them."""
 
+_PUBLISHERS: Mapping[tuple[str, str], str] = {
+    (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()
+}
+"""The same by kind and name."""
+
 
 def packages() -> frozenset[str]:
     """Return the Python packages of the core and of the distributions published with it."""
@@ -70,8 +75,7 @@ def packages() -> frozenset[str]:
 
 def publisher(kind: str, name: str) -> str | None:
     """Return the distribution that contains a plugin of this kind and name, installed or not; None if unknown."""
-    brings = (each for each, kinds in _PUBLISHED.items() if name in kinds.get(kind, "").split())
-    return next(brings, None)
+    return _PUBLISHERS.get((kind, name))
 
 
 def shadowed(kind: str, name: str, distribution: str, module: str) -> str:

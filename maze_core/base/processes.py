@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import multiprocessing
 import os
@@ -147,6 +148,7 @@ def begin_worker(*, stays: bool = False) -> None:
 
     `stays`: also ignore SIGTERM, for workers without which the driver cannot end well; `kill_at_exit` ends them.
     """
+    gc.freeze()  # looking through what the fork server has imported for garbage would copy it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if stays:
         signal.signal(signal.SIGTERM, _stay)  # programs that an environment starts do not inherit this

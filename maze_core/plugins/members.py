@@ -141,8 +141,14 @@ class Registry(pluggy.PluginManager):
 
 def _attribute(plugin: object, name: str) -> Any:
     """Return what an object or its class holds under a name; None if nothing. No code of the plugin's runs."""
-    holders = [vars(plugin) if hasattr(plugin, "__dict__") else {}, *(vars(each) for each in type(plugin).__mro__)]
-    return next((held[name] for held in holders if name in held), None)
+    own = vars(plugin) if hasattr(plugin, "__dict__") else {}
+    if name in own:
+        return own[name]
+    # A plain loop: asked for every attribute of every plugin whenever hooks are built.
+    for each in type(plugin).__mro__:
+        if name in each.__dict__:
+            return each.__dict__[name]
+    return None
 
 
 def _is_marked(attribute: Any) -> bool:

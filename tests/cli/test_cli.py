@@ -326,7 +326,7 @@ def test_quick_commands_import_nothing_heavy():
     assert all(line.endswith(" []") for line in said), said
 
 
-@pytest.mark.parametrize("text", ["runner", "Runners"])
+@pytest.mark.parametrize("text", ["searcher", "Searchers"])
 def test_the_list_of_plugins_takes_a_kind(text):
     found = json.loads(maze("plugins", "list", text, "--json").stdout)
-    assert {"dev", "local"} <= {each["name"] for each in found if each["kind"] == "runner"}
+    assert {"grid", "random"} <= {each["name"] for each in found if each["kind"] == "searcher"}

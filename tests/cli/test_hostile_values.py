@@ -24,7 +24,13 @@ from maze_core.run import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
-SMALL |= {"evaluation.n_episodes": 1, "callbacks.console": None, "callbacks.tensorboard": None, "algorithm.num_envs": 2}
+SMALL |= {
+    "algorithm.n_optimization_epochs": 2,
+    "evaluation.n_episodes": 1,
+    "callbacks.console": None,
+    "callbacks.tensorboard": None,
+    "algorithm.num_envs": 2,
+}
 
 
 def maze(*arguments):
@@ -112,14 +118,22 @@ VALUES += ["'" + "x" * 3000 + "'", "'\\e[31m'", '"\\e[31m\\n\\u202e"', "'../../x
 def test_every_field_of_every_plugin_takes_any_value_well(kind):
     """Either the configuration is valid, or short lines say what is not.
 
-    The thousand fields of RLlib's algorithms have few types: of all but one algorithm each field takes some values.
+    The thousand fields of RLlib's algorithms have few types: of all but one algorithm each field takes some values, and
+    so does one that another plugin has declared alike.
     """
+    seen: set[tuple[str, str]] = set()
     for name in discovery.names(kind):
         some = name.startswith("rllib-") and name != "rllib-ppo"
         required = {"id": "CartPole-v1", "initial_demonstrations": "x"}
         fields = discovery.load(kind, name).Config.model_fields
         given = {"name": name, **{key: value for key, value in required.items() if key in fields}}
-        tried = [(field, VALUES[n % 7 :: 7] if some else VALUES) for n, field in enumerate(fields) if field != "name"]
+        alike = {field for field, info in fields.items() if (field, repr(info)) in seen}
+        seen |= {(field, repr(info)) for field, info in fields.items()}
+        tried = [
+            (field, VALUES[n % 7 :: 7] if some or field in alike else VALUES)
+            for n, field in enumerate(fields)
+            if field != "name"
+        ]
         for setting in (f"{kind}.{field}={value}" for field, values in tried for value in values):
             try:
                 part_config(kind, given, [setting])

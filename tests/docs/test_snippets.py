@@ -48,7 +48,7 @@ DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 PLAIN = re.compile(r"(cd [\w./-]+ && )?(maze|pytest|python [\w./-]+\.py\b)[^<>|&;$`]*")
 LATE = ("torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core")
-"""What exports and optimizers of torch's own import, in a second or two."""
+"""What exports and optimizers of torch's own import, in a second or two. The quick pages have none."""
 TYPED = Path(__file__).with_name("typed.py")
 STAND_INS = Path(__file__).with_name("stand_ins")
 LIMIT = 300
@@ -121,17 +121,17 @@ def test_what_the_page_says_works(page: str, tmp_path: Path, changes: dict[str, 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.program, encoding="utf-8")
         elif block.language in ("bash", "python"):
-            printed = run(block, place, tmp_path, changes)
+            printed = run(block, place, tmp_path, changes, () if page in QUICK else LATE)
 
 
-def run(block: Block, place: str, folder: Path, changes: dict[str, str]) -> str:
+def run(block: Block, place: str, folder: Path, changes: dict[str, str], late: tuple[str, ...]) -> str:
     """Run a block, command by command; what it printed."""
     log = folder / f"block_{block.line}.log"
     log.touch()
     once = block.argument("kill once")
     wanted = -signal.SIGKILL if once else int(block.argument("exit") or 0)
     for command in _commands(block, folder):
-        process = _start(command, folder, log, changes)
+        process = _start(command, folder, log, changes, late)
         deadline = time.monotonic() + LIMIT
         while process.is_alive() and time.monotonic() < deadline and not (once and (folder / once).exists()):
             process.join(0.05)
@@ -154,9 +154,9 @@ def _commands(block: Block, folder: Path) -> list[list[str]]:
     return [shlex.split(line, comments=True) if PLAIN.fullmatch(line) else [*shell, line] for line in lines]
 
 
-def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str]) -> Any:
+def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str], late: tuple[str, ...]) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "pytest", *LATE, *MODULES, *bundled()])
+    context.set_forkserver_preload(["torch", "pytest", *late, *MODULES, *bundled()])
     given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
     process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
     process.start()

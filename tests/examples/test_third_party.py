@@ -100,7 +100,8 @@ def test_the_added_term_is_learnt_from_and_logged(quick, metrics_of):
         def compute_loss(self, policy, batch):
             return (yield).plus("pull", 10 * distance(policy))
 
-    context = quick(callbacks={"pull": Pull}, overrides={"algorithm.lr": 0.02, "algorithm.epoch_length": 5})
+    options = {"algorithm.lr": 0.02, "algorithm.epoch_length": 5, "algorithm.n_optimization_epochs": 10}
+    context = quick(callbacks={"pull": Pull}, overrides=options)
     before = distance(context.policy).item()
     context.train()
     assert distance(context.policy).item() < before / 4

@@ -146,7 +146,7 @@ def test_a_resumed_run_goes_on_exactly_with_rmsprop_and_with_no_other(quick, who
     parts.close()
     with pytest.raises(CheckpointError, match=r"does not fit this run: .*the saved state is of another optimizer"):
         api.reopen(parts.run_dir, ["algorithm.optimizer=adam"])
-    again = quick("CartPole-v1")
+    again = quick("CartPole-v1", "a2c")
     again.resume(parts.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))
 

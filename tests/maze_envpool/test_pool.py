@@ -1,12 +1,11 @@
 """EnvPool's environments: the same transitions as gymnasium's, whatever resets itself when."""
 
+from importlib.util import find_spec
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-
-pytest.importorskip("envpool", reason="EnvPool takes 740 MB: make setup-envpool")
-
 from maze_envpool.source import EnvPoolConfig, EnvPoolSource
 
 from maze_core.base.errors import ConfigError
@@ -15,6 +14,9 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.plain_yaml import parse_value
 from maze_core.run.context import RunContext
+
+# Asked without importing it, which takes a second in every process that collects.
+pytestmark = pytest.mark.skipif(find_spec("envpool") is None, reason="EnvPool takes 740 MB: make setup-envpool")
 
 
 def build(env_id="CartPole-v1", num_envs=4, seed=0, purpose="training", **parameters):

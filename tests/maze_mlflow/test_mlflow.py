@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from importlib.util import find_spec
 from urllib.request import urlopen
 
 import pytest
@@ -16,7 +17,8 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from tests.killed import SMALL, STEPS, arguments, train_until_killed
 
-tracking = pytest.importorskip("mlflow.tracking", reason="MLflow is not installed: pip install maze-mlflow")
+# Asked without importing it, which takes a second in every process that collects.
+pytestmark = pytest.mark.skipif(find_spec("mlflow") is None, reason="MLflow is not installed: pip install maze-mlflow")
 
 
 def maze(*words):
@@ -38,8 +40,10 @@ class Logged:
     """What a store holds of a run directory's run."""
 
     def __init__(self, run_dir, uri=None):
+        from mlflow.tracking import MlflowClient
+
         self.run_dir = run_dir
-        self.client = tracking.MlflowClient(tracking_uri=uri or f"sqlite:///{run_dir}/mlflow/mlflow.db")
+        self.client = MlflowClient(tracking_uri=uri or f"sqlite:///{run_dir}/mlflow/mlflow.db")
         self.id = json.loads((run_dir / "mlflow.json").read_text())["run_id"]
         self.run = self.client.get_run(self.id)
 
@@ -62,10 +66,12 @@ class Logged:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store in a file, shared: it takes seconds to make one."""
+    from mlflow.tracking import MlflowClient
+
     folder = tmp_path_factory.mktemp("store")
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     # Else MLflow puts artefacts into the working directory.
-    tracking.MlflowClient(tracking_uri=uri).create_experiment("maze", artifact_location=(folder / "files").as_uri())
+    MlflowClient(tracking_uri=uri).create_experiment("maze", artifact_location=(folder / "files").as_uri())
     return uri
 
 

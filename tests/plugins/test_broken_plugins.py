@@ -17,6 +17,7 @@ BROKEN = {
 }
 
 WRAPPERS = ("--kind", "wrapper")  # probing all kinds would import torch each time
+POLICIES = ("--kind", "policy")  # the core has one
 
 
 def states(installation, *options, **environment):
@@ -29,14 +30,14 @@ def test_every_kind_of_breakage_is_listed_and_nothing_else_suffers(installation)
     for name, (source, _, _) in BROKEN.items():
         installation.add(name, source, f"wrapper:{name} = {{module}}:Good")
     installation.add("fine")
-    found = states(installation, *WRAPPERS) | states(installation, "--kind", "callback")
+    found = states(installation, *WRAPPERS) | states(installation, *POLICIES)
     for name, (_, state, detail) in BROKEN.items():
         assert found[name, name]["state"] == state, found[name, name]
         assert detail in found[name, name]["detail"]
         assert found[name, name]["version"] == "1.0"
     assert found["good", "fine"]["state"] == "ok"
     assert found["good", "fine"]["summary"] == "Does nothing, well."
-    assert found["console", "maze-core"]["state"] == "ok"
+    assert found["random", "maze-core"]["state"] == "ok"
     listing = installation.maze("plugins", "list", *WRAPPERS).stdout
     assert all(f"wrapper {name} ({name} 1.0): {state}" in listing for name, (_, state, _) in BROKEN.items())
 
@@ -102,15 +103,16 @@ def test_a_plugin_for_another_core_version(installation):
 def test_a_malformed_entry_point_file_of_a_stranger(installation):
     installation.add("mangled")
     (installation.site / "mangled-1.0.dist-info" / "entry_points.txt").write_text("[maze.wrappers]\nnonsense\n")
-    done = installation.maze("plugins", "list", "--kind", "callback")
+    done = installation.maze("plugins", "list", *POLICIES)
     assert done.returncode == 0
-    assert "console" in done.stdout
+    assert "random" in done.stdout
 
 
 def test_third_party_plugins_can_be_turned_off_but_not_the_core(installation):
-    installation.add("fine", entry="callback:good = {module}:Good")
-    off = states(installation, "--kind", "callback", MAZE_DISABLE_PLUGINS="good, console")
-    assert ("good", "fine") not in off
-    assert ("console", "maze-core") in off
-    code = "from maze_core.plugins.discovery import load; load('callback', 'good')"
+    installation.add("fine")
+    off = {"MAZE_DISABLE_PLUGINS": "good, random"}
+    assert ("good", "fine") in states(installation, *WRAPPERS)
+    assert ("good", "fine") not in states(installation, *WRAPPERS, **off)
+    assert ("random", "maze-core") in states(installation, *POLICIES, **off)
+    code = "from maze_core.plugins.discovery import load; load('wrapper', 'good')"
     assert "MAZE_DISABLE_PLUGINS turns it off" in installation.python(code, MAZE_DISABLE_PLUGINS="fine").stderr

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.usefixtures("known_plugins"), pytest.mark.timeout(100)
 
 FEW = {"algorithm.n_epochs": 2, "evaluation.n_episodes": 1, "callbacks.console": None, "seed": 1}
 SMALL = {
-    "ppo": {"algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4},
+    "ppo": {"algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "algorithm.n_optimization_epochs": 2},
     "sac": {
         "algorithm.epoch_length": 2,
         "algorithm.initial_buffer_size": 20,

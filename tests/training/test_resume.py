@@ -34,13 +34,15 @@ def settings(algorithm, env, memory="none"):
         "algorithm.epoch_length": 2 if algorithm == "ppo" else 5,
         "algorithm.n_rollout_steps": 11,
         "algorithm.lr_schedule": "linear",
-        "evaluation.n_episodes": 2,
+        "evaluation.n_episodes": 1,
         "callbacks.console": None,
         "seed": 5,
         "model.normalize_observations": True,
     }
     if algorithm not in ("impala", "appo"):
         values["algorithm.num_envs"] = 3
+    if algorithm == "ppo":
+        values["algorithm.n_optimization_epochs"] = 3
     return values | ({"model.name": "template"} if "Workshop" in env else {})
 
 

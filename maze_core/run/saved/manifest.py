@@ -103,9 +103,8 @@ def read_contents(folder: Path, manifest: Manifest) -> dict[str, bytes]:
 
 
 def _verified(path: Path, digest: str) -> bytes:
-    free = free_ram()
-    limit = _STATE_BYTES if path.name == STATE or free is None else free
-    data = files.read_bytes(path, limit, root_of(path.parent))
+    free = None if path.name == STATE else free_ram()
+    data = files.read_bytes(path, _STATE_BYTES if free is None else free, root_of(path.parent))
     if hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(f"{path.name} is damaged (its checksum does not match)")
     return data

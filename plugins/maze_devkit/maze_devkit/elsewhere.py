@@ -16,9 +16,6 @@ from maze_devkit.subject import Subject
 if TYPE_CHECKING:
     import torch
 
-_LATE = ("torch._dynamo",)
-"""What torch imports with the first network that is trained, in a second."""
-
 
 def resume(subject: Subject, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
     """Reopen a saved run of `runs.walk` in a new process, train it to `epochs`, and return what it learned.
@@ -29,7 +26,7 @@ def resume(subject: Subject, folder: Path, epochs: int) -> dict[str, torch.Tenso
     claim, result = subject.claim, subject.folder / "resumed.safetensors"
     named = [claim.kind, claim.name, claim.entry_point.value, claim.entry_point.group, claim.distribution]
     task = [*named, claim.version, str(subject.folder / "elsewhere"), str(folder), epochs, str(result)]
-    done = subject.bench.fresh.call([__name__, *_LATE], f"{__name__}:main", *task)
+    done = subject.bench.fresh.call([__name__], f"{__name__}:main", *task)
     if done.code:
         raise Failed(f"reopened in a new process, a run fails: {done.reason}")
     return load_file(result)

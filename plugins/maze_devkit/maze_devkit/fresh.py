@@ -6,6 +6,7 @@ forking takes milliseconds. Where forking is not safe, each is started anew.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -57,7 +58,14 @@ class Fresh:
     def __init__(self) -> None:
         self._parents: dict[tuple[str, ...], subprocess.Popen[str]] = {}
 
-    def call(self, first: Sequence[str], function: str, *arguments: Any, folder: Path | None = None) -> Done:
+    def call(
+        self,
+        first: Sequence[str],
+        function: str,
+        *arguments: Any,
+        folder: Path | None = None,
+        cut_off: bool = False,
+    ) -> Done:
         """Call a function in a new process.
 
         Args:
@@ -65,6 +73,8 @@ class Fresh:
             function: `module:name`.
             arguments: plain data.
             folder: the working directory; None: that of this process.
+            cut_off: leave out what a process does at its end, where only the result counts: with torch that is half a
+                second.
         """
         with tempfile.TemporaryDirectory(prefix="maze-fresh-", ignore_cleanup_errors=True) as place:
             task = {
@@ -75,6 +85,7 @@ class Fresh:
                 "seconds": SECONDS,
                 "function": function,
                 "arguments": arguments,
+                "cut_off": cut_off,
             }
             printed, said, result = (Path(place) / name for name in ("printed", "said", "result"))
             for file in (printed, said):
@@ -130,6 +141,7 @@ def serve(first: Sequence[str], forks: bool) -> None:
     """
     for name in first:
         import_module(name)
+    gc.freeze()  # in a forked process, looking through all of this for garbage would copy it
     for line in sys.stdin:
         if not forks or os.fork() == 0:
             _carry_out(**json.loads(line))
@@ -145,6 +157,7 @@ def _carry_out(
     seconds: int,
     function: str,
     arguments: list[Any],
+    cut_off: bool,
 ) -> None:
     """Call the function with files in `place` for what it prints and returns."""
     sys.path[:] = path
@@ -158,6 +171,8 @@ def _carry_out(
     module, _, name = function.partition(":")
     result = getattr(import_module(module), name)(*arguments)
     (Path(place) / "result").write_text(json.dumps(result))
+    if cut_off:
+        os._exit(0)
 
 
 def _redirect(place: Path) -> None:

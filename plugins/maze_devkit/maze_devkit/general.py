@@ -95,7 +95,7 @@ def _import(subject: Subject) -> None:
     module = subject.claim.entry_point.module
     there = ["maze_core.learn.algorithm"] if subject.kind in WITH_TORCH[:-1] else []
     first = ["gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", *there, "maze_devkit.process"]
-    done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module)
+    done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module, cut_off=True)
     if done.result is None:
         raise Failed(f"importing it in a new process fails: {done.reason}")
     seconds, modules, changed = done.result

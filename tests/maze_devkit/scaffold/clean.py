@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-OFFLINE = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+OFFLINE = (
+    "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-compile",
+)  # fmt: skip
 _BUILD = """
 import importlib, os, sys, tomllib
 hook, target, *sources = sys.argv[1:]
@@ -36,10 +38,11 @@ for source in sources:
 """
 """What pip does to build distributions, in a process forked for each: most of its time goes into starting."""
 _TYPED = """
-import importlib, json, os, sys
+import gc, importlib, json, os, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
 from maze_core.cli.main import main
+gc.freeze()
 for line in sys.stdin:
     folder, printed, typed = json.loads(line)
     if os.fork() == 0:

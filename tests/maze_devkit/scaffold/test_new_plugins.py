@@ -27,7 +27,7 @@ def workshop(author):
 @pytest.fixture(scope="module")
 def maze(author, workshop):
     """The command, where all are installed."""
-    with author.typing("maze_core.run.api", "torch._dynamo") as maze:
+    with author.typing("maze_core.run.api") as maze:
         yield maze
 
 

@@ -24,7 +24,7 @@ SHORT = (
 @pytest.fixture(scope="module")
 def maze(author):
     """The command, in an environment with the core, PPO and the kit."""
-    with author.typing("maze_core.run.api", "torch._dynamo") as maze:
+    with author.typing("maze_core.run.api") as maze:
         yield maze
 
 
