@@ -36,10 +36,11 @@ for source in sources:
 """
 """What pip does to build distributions, in a process forked for each: most of its time goes into starting."""
 _TYPED = """
-import importlib, json, os, sys
+import gc, importlib, json, os, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
 from maze_core.cli.main import main
+gc.freeze()  # else each of them copies all memory at its end
 for line in sys.stdin:
     folder, printed, typed = json.loads(line)
     if os.fork() == 0:
