@@ -12,6 +12,7 @@ import tempfile
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
+from multiprocessing.util import Finalize
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,6 +59,9 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
+        tempfile.tempdir = tempfile.mkdtemp(prefix="maze-tests-", dir=MEMORY_DISK)
+        # After the folders that multiprocessing has in it.
+        Finalize(None, shutil.rmtree, (tempfile.tempdir, True), exitpriority=-200)
 
 
 def pytest_unconfigure() -> None:
