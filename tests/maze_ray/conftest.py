@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-
 NOTICES_LOSSES = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 1000,
