@@ -13,6 +13,7 @@ import tempfile
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
+from multiprocessing.util import Finalize
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,6 +62,9 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
+        tempfile.tempdir = tempfile.mkdtemp(prefix="maze-tests-", dir=MEMORY_DISK)
+        # After the folders that multiprocessing has in it.
+        Finalize(None, shutil.rmtree, (tempfile.tempdir, True), exitpriority=-200)
 
 
 def pytest_collection_finish() -> None:
@@ -217,18 +221,35 @@ def assert_same() -> Any:
 
 LONG = ("tests/maze_devkit/test_bundled.py", "tests/docs/test_snippets.py")
 """Files whose tests take minutes together and share nothing: each of their tests may run beside the others."""
+ON_LOCAL_RAY = "one local Ray"
+"""The name of the tests of `LONG` that share a Ray."""
 CLUSTERS = tuple(f"tests/maze_ray/test_{each}.py" for each in ("cluster", "losses", "session"))
 """Tests of the runner `ray` that need a process without a local Ray: once it had one, Ray cancels its workers on a
 cluster. They measure how soon something happens, so they run one after the other."""
 
 
-def pytest_collection_modifyitems(items):
-    """Put the tests that take longest first, and before all the ones of the runner `ray`."""
+WHOLE = ("tests/maze_rllib/", "tests/attack/", "tests/training/test_resume.py", "tests/maze_devkit/scaffold/")
+"""Files that take a minute or two each in one process."""
+PAGES_OF_MINUTES = ("docs/guide/", "docs/tutorials/")
+"""The pages of `LONG` that take up to a minute."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Put what takes longest in one piece first, and what comes in small pieces last, so that no process ends late."""
+
+    by_file = config.getoption("dist", "no") == "loadfile"  # else every test is a piece of its own
 
     def place(item):
         if item.path.parent.name == "maze_ray":
             return int(not item.nodeid.startswith(CLUSTERS))
-        return 2 + (not item.nodeid.startswith(LONG))
+        long = item.nodeid.startswith(LONG)
+        if not by_file:
+            return 2 + (not long)
+        if not long:
+            return 3 + (not item.nodeid.startswith(WHOLE))
+        if together(item.nodeid) == ON_LOCAL_RAY:
+            return 2
+        return 5 + (not any(part in item.nodeid for part in PAGES_OF_MINUTES))
 
     items.sort(key=place)
 
@@ -238,7 +259,7 @@ def together(nodeid):
     if nodeid.startswith(CLUSTERS):
         return "clusters"
     if nodeid.startswith(LONG):
-        return "one local Ray" if "rllib-" in nodeid or "runner ray" in nodeid else nodeid
+        return ON_LOCAL_RAY if "rllib-" in nodeid or "runner ray" in nodeid else nodeid
     return nodeid.partition("::")[0]
 
 

@@ -14,26 +14,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOME = (
-    "kills/ppo+record=1", "kills/sac=1", "damaged/ppo+record=3", "damaged/recording=2", "planted/ppo=1", "named=2",
-    "configured/ppo=1", "spaces/sac=1",
-)  # fmt: skip
-"""What is attacked each time, and how many cases of each subject."""
 PARTS = {
-    "kills": ("kills/ppo+record=9", "kills/sac+record=7", "kills/es=7"),
-    "damaged files": ("damaged/ppo+record=30", "damaged/sac=16", "damaged/es=10", "damaged/recording=30"),
-    "a stranger's run": ("planted=20", "named=30", "doors=16"),
-    "wrong input": ("configured=3", "spaces=6"),
-}
-"""What is attacked in the slow tests."""
-LEAST = {"kills": 23, "damaged files": 86, "a stranger's run": 86, "wrong input": 39}
+    "files": (
+        "kills/ppo+record=9", "kills/sac+record=7", "kills/es=7",
+        "damaged/ppo+record=30", "damaged/sac=16", "damaged/es=10", "damaged/recording=30",
+    ),
+    "words": ("planted=20", "named=30", "doors=16", "configured=3", "spaces=6"),
+}  # fmt: skip
+"""What is attacked, and how many cases of each subject: kills and damage; a stranger's run, and wrong input."""
+LEAST = {"files": 109, "words": 125}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /proc and prctl")
-
-
-@pytest.mark.slow
-def test_some_cases_of_every_kind_hold() -> None:
-    assert_all_hold(SOME, 12)
 
 
 @pytest.mark.slow

@@ -11,6 +11,14 @@ from typing import Any
 
 import pytest
 
+NOTICES_LOSSES = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 1000,
+    "health_check_failure_threshold": 3,
+}
+"""Makes a cluster notice the loss of a node in a few seconds instead of twenty; one that is slow may answer as late as
+ever."""
+
 
 @pytest.fixture(scope="package")
 def local_ray() -> Iterator[None]:
@@ -50,7 +58,7 @@ def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     if running and (running[0].head_node.dead_processes() or not running[0].head_node.live_processes()):
         clusters.pop().shutdown()
     if not clusters[1:]:
-        head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+        head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder, "_system_config": NOTICES_LOSSES}
         clusters.append(Cluster(initialize_head=True, head_node_args=head))
     while len(clusters[1].list_all_nodes()) < 2:
         clusters[1].add_node(num_cpus=1)

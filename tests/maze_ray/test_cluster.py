@@ -52,14 +52,16 @@ def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
         while len(pool.pids) < 2:
             pool._receive(None)
         assert len(nodes_of(pool)) == 2  # workers on both nodes
-        lost, steps = [], []
+        noticed, steps = [], []
 
         def lose_a_node():
             (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
             cluster.remove_node(node, allow_graceful=False)
-            lost.append(run.env_steps)
             deadline = time.monotonic() + 150
-            while time.monotonic() < deadline and not (pool.restarts and run.env_steps > lost[0] + 20_000):
+            while time.monotonic() < deadline and not pool.restarts:
+                time.sleep(0.1)
+            noticed.append(run.env_steps)
+            while time.monotonic() < deadline and run.env_steps <= noticed[0] + 2_000:
                 time.sleep(0.1)
             steps.append(run.env_steps)
             run.stop("enough")
@@ -70,7 +72,7 @@ def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
         thread.join()
     assert summary.outcome == "stopped"
     assert pool.restarts >= 1
-    assert steps[0] > lost[0] + 20_000
+    assert steps[0] > noticed[0] + 2_000
     assert not ray.is_initialized()
     assert not cluster.head_node.dead_processes()  # it is not ours to end
 
@@ -141,12 +143,12 @@ def test_workers_without_room(cluster, tmp_path):
 
     from tests.runners.pool_contract import Answers
 
-    config = RayConfig(name="ray", address=cluster.address, start_timeout=30.0)
+    config = RayConfig(name="ray", address=cluster.address, start_timeout=15.0)
     cpus = len(cluster.list_all_nodes())
     pool = RayPool(Answers(), cpus + 1, config, 1.0)
     try:
         jobs = [pool.submit(("who", 0.05), worker=number) for number in [*range(cpus + 1)] * 4]
-        told = r"worker \d did not find free CPUs and start within 30 seconds; the run continues"
+        told = r"worker \d did not find free CPUs and start within 15 seconds; the run continues"
         with pytest.warns(RuntimeWarning, match=told):
             done = [pool.collect() for _ in jobs]
         assert sorted(result.job for result in done) == jobs

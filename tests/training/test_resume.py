@@ -31,7 +31,7 @@ def settings(algorithm, env, memory="none"):
     values = {
         "model.memory": memory,
         "algorithm.n_epochs": EPOCHS,
-        "algorithm.epoch_length": 2 if algorithm == "ppo" else 5,
+        "algorithm.epoch_length": {"ppo": 2, "a2c": 5}.get(algorithm, 3),
         "algorithm.n_rollout_steps": 11,
         "algorithm.lr_schedule": "linear",
         "evaluation.n_episodes": 1,
@@ -39,7 +39,9 @@ def settings(algorithm, env, memory="none"):
         "seed": 5,
         "model.normalize_observations": True,
     }
-    if algorithm not in ("impala", "appo"):
+    if algorithm in ("impala", "appo"):
+        values |= {"algorithm.num_actors": 3, "algorithm.actors_batch_size": 4}
+    else:
         values["algorithm.num_envs"] = 3
     if algorithm == "ppo":
         values["algorithm.n_optimization_epochs"] = 3

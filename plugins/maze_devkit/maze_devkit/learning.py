@@ -23,6 +23,8 @@ LEARNING: Mapping[str, Any] = {
     "gamma": 0.5,
 }
 """Values for a problem that is solved in seconds, of the parameters that algorithms share."""
+DEFAULTS = ("num_envs", "n_optimization_epochs")
+"""Parameters that keep the algorithm's own defaults, which other runs of the kit make smaller."""
 EPOCHS = 20
 REACHED = 0.9
 """Fraction of the best return that must be reached."""
@@ -32,7 +34,8 @@ def learns(subject: Subject) -> None:
     """Run the check."""
     env = functools.partial(Signal, runs.continuous(subject))
     fields, asked = subject.plugin.Config.model_fields, subject.trial(env).parameters
-    own = {name: value for name, value in LEARNING.items() if name in fields and name not in asked}
+    wanted = {**LEARNING, **{name: fields[name].default for name in DEFAULTS if name in fields}}
+    own = {name: value for name, value in wanted.items() if name in fields and name not in asked}
     values = {
         **{f"algorithm.{name}": value for name, value in own.items()},
         "algorithm.n_epochs": EPOCHS,

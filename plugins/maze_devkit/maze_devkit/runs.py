@@ -42,11 +42,13 @@ SMALL: Mapping[str, Any] = {
     "epoch_length": 2,
     "device": "cpu",
     "n_rollout_steps": 8,
+    "num_envs": 2,
+    "n_optimization_epochs": 2,
     "batch_size": 8,
     "initial_buffer_size": 16,
     "replay_buffer_size": 1000,
 }
-"""Small values for parameters that algorithms share (`maze_core.plugins.config.params`), where they have them."""
+"""Small values for parameters that many algorithms have, where they have them."""
 BROKEN_RUN = "a small run fails, see the check `trains`"
 
 

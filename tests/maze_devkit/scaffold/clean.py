@@ -42,7 +42,7 @@ import gc, importlib, json, os, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
 from maze_core.cli.main import main
-gc.freeze()
+gc.freeze()  # else each of them copies all memory at its end
 for line in sys.stdin:
     folder, printed, typed = json.loads(line)
     if os.fork() == 0:
