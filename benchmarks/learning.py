@@ -200,8 +200,8 @@ ROWS = (
     ),
     # The mean return of an agent; random actions have -27.
     Row("ppo", "mpe2:simple_spread_v3", 1_000_000, -15, settings=ZOO),
-    Row("vdn", "mpe2:simple_spread_v3", 1_000_000, 1, settings=ZOO, of="ppo-simple_spread_v3"),
-    Row("qmix", "mpe2:simple_spread_v3", 1_000_000, 1, settings=ZOO, of="ppo-simple_spread_v3"),
+    Row("vdn", "mpe2:simple_spread_v3", 1_000_000, 1, settings=ZOO, of="ppo-simple_spread_v3", seeds=3),
+    Row("qmix", "mpe2:simple_spread_v3", 1_000_000, 1, settings=ZOO, of="ppo-simple_spread_v3", seeds=3),
     # Needs gymnasium-robotics: docs/environments/robotics.md says how to install it.
     Row(
         "sac",
