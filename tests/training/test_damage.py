@@ -138,8 +138,8 @@ def test_a_resume_that_is_killed_while_it_changes_the_configuration(
         api.resume(run, ["algorithm.n_epochs=5"])
     monkeypatch.undo()
     assert len(read_record(run).get("config_sha256", [])) == ([1, 2, 2, 1] if not earlier else [0, 2, 2, 1])[writes]
-    for name in ("compare", "resume", "eval"):
-        assert maze(*commands(run)[name])[0] == 0, name
+    for name, command in commands(run).items():
+        assert maze(*command)[0] == 0, name
     assert len(read_record(run)["config_sha256"]) == 1
     shutil.copy(trained_otherwise / "config.yaml", run)
     assert maze(*commands(run)["eval"])[0] == 2
