@@ -57,15 +57,12 @@ def main() -> int:
 def measure(env: str, seeds: int, folder: Path) -> None:
     """Train what is missing of one environment."""
     known = results.load(PAGE).get(env) or {**record(env, folder), "runs": {}}
-    for seed in range(1, seeds + 1):
-        for algorithm in ALGORITHMS:
-            runs = known["runs"].setdefault(algorithm, {})
-            if str(seed) not in runs:
-                if not (folder / "recording").exists():
-                    record(env, folder)
-                runs[str(seed)] = train(env, algorithm, seed, folder)
-                rows = results.merge(PAGE, env, known)
-                results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
+    for runs, algorithm, seed in results.missing(known, ALGORITHMS, seeds):
+        if not (folder / "recording").exists():
+            record(env, folder)
+        runs[str(seed)] = train(env, algorithm, seed, folder)
+        rows = results.merge(PAGE, env, known)
+        results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
 
 
 def record(env: str, folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import sys
 from dataclasses import asdict, dataclass
@@ -95,25 +96,25 @@ def measure(data: Data, seeds: int, folder: Path) -> None:
     known = results.load(PAGE).get(data.env, {})
     facts = asdict(data)
     if {name: known.get(name) for name in facts} != facts:
-        known = {**facts, "data_return": record(data, folder), "runs": {}}
-    for seed in range(1, seeds + 1):
-        for algorithm in ALGORITHMS:
-            runs = known["runs"].setdefault(algorithm, {})
-            if str(seed) not in runs:
-                if not (folder / "recording").exists():
-                    record(data, folder)
-                runs[str(seed)] = train(data, algorithm, seed, folder)
-                rows = results.merge(PAGE, data.env, known)
-                results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
+        known = {**facts, "data_return": record(data, folder / "sac", folder / "recording"), "runs": {}}
+    for runs, algorithm, seed in results.missing(known, ALGORITHMS, seeds):
+        if not (folder / "recording").exists():
+            record(data, folder / "sac", folder / "recording")
+        runs[str(seed)] = train(data, algorithm, seed, folder)
+        rows = results.merge(PAGE, data.env, known)
+        results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
 
 
-def record(data: Data, folder: Path) -> float:
-    """Train SAC for a while, record its sampled actions, and return their mean return."""
-    teacher, steps = str(folder / "sac"), str(data.trained)
-    options = ["--seed", "1", "--steps", steps, *data.teacher.split()]
-    maze("train", "sac", "--env", data.env, *options, "--run-dir", teacher, "-q")
+def record(data: Data, teacher: Path, recording: Path) -> float:
+    """Train SAC for a while, record its sampled actions, and return their mean return.
+
+    `teacher`, `recording`: the folders of both; a teacher that is there is trained anew.
+    """
+    shutil.rmtree(teacher, ignore_errors=True)  # of a benchmark that was interrupted
+    options = ["--seed", "1", "--steps", str(data.trained), *data.teacher.split()]
+    maze("train", "sac", "--env", data.env, *options, "--run-dir", str(teacher), "-q")
     playing = ["--checkpoint", "last", "--stochastic", "--episodes", str(data.episodes), "--seed", "5"]
-    figures = json.loads(maze("rollout", teacher, *playing, "--record", str(folder / "recording"), "--json"))
+    figures = json.loads(maze("rollout", str(teacher), *playing, "--record", str(recording), "--json"))
     return float(figures["return_mean"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +35,15 @@ def merge(name: str, row: str, result: dict[str, Any]) -> dict[str, Any]:
     temporary.write_text(json.dumps(rows, indent=1) + "\n")
     temporary.replace(FOLDER / f"{name}.json")
     return rows
+
+
+def missing(result: dict[str, Any], algorithms: Iterable[str], seeds: int) -> Iterator[tuple[dict[str, Any], str, int]]:
+    """Yield what has no run yet, seed by seed: the runs of an algorithm, its name, and the seed that they lack."""
+    for seed in range(1, seeds + 1):
+        for algorithm in algorithms:
+            runs = result["runs"].setdefault(algorithm, {})
+            if str(seed) not in runs:
+                yield runs, algorithm, seed
 
 
 def now() -> str:

@@ -21,6 +21,7 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,20 +56,23 @@ Made by `python benchmarks/sequence.py`; the figures of every run are in `sequen
 """
 
 
+def record_at_the_end(data: Data, folder: Path) -> float:
+    """Record SAC when it is half trained; return the mean return."""
+    return record(data, folder / "sac", folder / "recording")
+
+
 def record_on_the_way(data: Data, folder: Path) -> float:
-    """Train SAC, record its policy at some moments, and return the mean return of all."""
-    teacher, returns = str(folder / "sac"), []
-    for moment in MOMENTS:
-        training = ["--env", ENV, "--seed", "1", "--steps", str(moment), *data.teacher.split(), "--run-dir", teacher]
-        shutil.rmtree(teacher, ignore_errors=True)  # with one seed, a longer run begins as a shorter one
-        maze("train", "sac", *training, "-q")
-        playing = ["--checkpoint", "last", "--stochastic", "--episodes", str(EPISODES_OF_EACH), "--seed", "5"]
-        recording = str(folder / "recording" / str(moment))
-        returns.append(json.loads(maze("rollout", teacher, *playing, "--record", recording, "--json"))["return_mean"])
-    return statistics.fmean(returns)
+    """Record SAC at some moments until then; return the mean return of all. With one seed, longer runs begin alike."""
+    moments = [replace(data, trained=moment, episodes=EPISODES_OF_EACH) for moment in MOMENTS]
+    return statistics.fmean(
+        record(each, folder / "sac" / str(each.trained), folder / "recording" / str(each.trained)) for each in moments
+    )
 
 
-RECORDED: dict[str, Callable[[Data, Path], float]] = {"half-trained": record, "on the way": record_on_the_way}
+RECORDED: dict[str, Callable[[Data, Path], float]] = {
+    "half-trained": record_at_the_end,
+    "on the way": record_on_the_way,
+}
 
 
 def main() -> int:
@@ -86,15 +90,12 @@ def main() -> int:
 def measure(name: str, record_data: Callable[[Path], float], folder: Path, seeds: int) -> None:
     """Train what is missing of one recording."""
     known = results.load(PAGE).get(name) or {"data_return": record_data(folder), "runs": {}}
-    for seed in range(1, seeds + 1):
-        for algorithm in OPTIONS:
-            runs = known["runs"].setdefault(algorithm, {})
-            if str(seed) not in runs:
-                if not (folder / "recording").exists():
-                    record_data(folder)
-                runs[str(seed)] = train(algorithm, seed, folder)
-                rows = results.merge(PAGE, name, known)
-                results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
+    for runs, algorithm, seed in results.missing(known, OPTIONS, seeds):
+        if not (folder / "recording").exists():
+            record_data(folder)
+        runs[str(seed)] = train(algorithm, seed, folder)
+        rows = results.merge(PAGE, name, known)
+        results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
 
 
 def train(algorithm: str, seed: int, folder: Path) -> dict[str, Any]:

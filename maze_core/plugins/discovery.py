@@ -1,7 +1,4 @@
-"""Finds plugins by entry point: lists names without importing, and imports one class when it is needed.
-
-This is the only file of the core that imports stevedore.
-"""
+"""Finds plugins by entry point: lists names without importing, and imports one class when it is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from types import FunctionType
@@ -240,32 +237,13 @@ def import_claim(claim: Declaration) -> Any:
         if claim.kind == "command" or claim.kind not in KINDS:
             # Importing stevedore takes 40 ms, which a command's help does not need.
             return claim.entry_point.load()
-        return _driver()(claim).extensions[0].plugin
+        from maze_core.plugins.driver import Driver
+
+        return Driver(claim).extensions[0].plugin
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may raise anything at import, SystemExit too
         raise PluginError(f"{claim.title} cannot be imported: {describe(error)}{place_in(error)}") from error
-
-
-@cache
-def _driver() -> Callable[[Declaration], Any]:
-    """Return stevedore's driver manager for one of the currently installed entry points: it takes the claim.
-
-    stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes),
-    drops the distribution and merges equal claims of two distributions. The class is made once: a run loads forty
-    plugins.
-    """
-    from stevedore.driver import DriverManager
-
-    class Driver(DriverManager[Any]):
-        def __init__(self, claim: Declaration) -> None:
-            self.entry_points = [claim.entry_point]
-            super().__init__(claim.entry_point.group, claim.name, on_missing_entrypoints_callback=None)
-
-        def list_entry_points(self) -> list[metadata.EntryPoint]:
-            return self.entry_points
-
-    return Driver
 
 
 def describe(error: BaseException) -> str:
