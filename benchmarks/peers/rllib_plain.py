@@ -23,7 +23,7 @@ EPISODES = 50
 
 def main() -> None:
     name, env, steps, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     config = (
         get_trainable_cls(name)
         .get_default_config()

@@ -55,11 +55,16 @@ def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     folder, *running = clusters
     monkeypatch.setenv("MAZE_TEST_CLUSTER", folder)
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    Path(folder, "ray").mkdir(exist_ok=True)  # the cluster leaves its address there, where nobody else looks for one
     if running and (running[0].head_node.dead_processes() or not running[0].head_node.live_processes()):
         clusters.pop().shutdown()
     if not clusters[1:]:
         head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder, "_system_config": NOTICES_LOSSES}
         clusters.append(Cluster(initialize_head=True, head_node_args=head))
+    for node in clusters[1].list_all_nodes():
+        if node.dead_processes():  # a test that failed has left it
+            clusters[1].remove_node(node, allow_graceful=False)
     while len(clusters[1].list_all_nodes()) < 2:
         clusters[1].add_node(num_cpus=1)
     yield clusters[1]

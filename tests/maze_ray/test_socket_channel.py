@@ -15,7 +15,8 @@ import pytest
 
 pytest.importorskip("maze_ray")
 
-from maze_ray.socket_channel import Arrivals, Door, NoMessageError, SocketChannel, call, has_channels
+from maze_ray.socket_channel import Arrivals, Door, NoMessageError, SocketChannel, call, has_channels, new_address
+from maze_ray.ways import OwnLine
 
 from maze_core.base.errors import RunError
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
@@ -48,7 +49,7 @@ class TestLines(PoolContract):
     """What every pool promises."""
 
     def test_all_workers_are_on_lines(self, pool):
-        assert all(member.line is not None for member in pool._members.values())
+        assert all(isinstance(member.way, OwnLine) for member in pool._members.values())
 
 
 def test_a_line_that_breaks_costs_its_worker_but_no_job(start):
@@ -56,7 +57,7 @@ def test_a_line_that_breaks_costs_its_worker_but_no_job(start):
     weight = np.ones(100_000)  # more than calls of Ray carry
     pool.share({"weight": weight})
     jobs = [pool.submit(("who", 0.05), worker=number) for number in (0, 1, 0)]
-    pool._members[0].line._socket.shutdown(socket.SHUT_RDWR)
+    pool._members[0].way._channel._socket.shutdown(socket.SHUT_RDWR)
     with pytest.warns(RuntimeWarning, match=r"worker 0 .*was lost.* it is started again \(1 of"):
         results = collect_all(pool)
     assert sorted(result.job for result in results) == jobs
@@ -88,7 +89,7 @@ def test_a_worker_that_writes_into_its_line(start, content):
 @pytest.mark.slow
 def test_a_driver_that_writes_into_a_line(start):
     pool = start(1)
-    pool._members[0].line._socket.sendall(SPOILT_BYTES["zeros"])
+    pool._members[0].way._channel._socket.sendall(SPOILT_BYTES["zeros"])
     pool.submit(("who", 0.0))
     with pytest.raises(RunError, match=r"to .*worker 0 .*this process sent bytes that are no message"):
         pool.collect()
@@ -152,7 +153,7 @@ def test_a_message_whose_rest_does_not_come(ends, size):
 
 
 def test_a_caller_that_is_no_worker_is_turned_away():
-    with closing(Door()) as door:
+    with closing(Door(new_address())) as door:
         callers = [socket.socket(socket.AF_UNIX) for _ in SPOILT_BYTES]
         for caller, content in zip(callers, SPOILT_BYTES.values(), strict=True):
             caller.connect(door.address)
@@ -191,7 +192,7 @@ def test_a_message_arrives_whole():
 
 
 def test_only_workers_of_this_node_and_user_are_let_in():
-    with closing(Door()) as door:
+    with closing(Door(new_address())) as door:
         if os.getuid() == 0:
             intruder = """
                 import os, socket, sys

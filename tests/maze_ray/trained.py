@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -92,10 +93,11 @@ class TrainedRun:
         name, value = self.mark.split("=")
         return [pid for pid in all_processes() if environment_of(pid).get(name) == value]
 
-    def workers(self) -> list[int]:
-        """The processes of its workers on the cluster of the tests, or on its own Ray."""
+    def workers(self, *, at_work: bool = False) -> list[int]:
+        """The processes of its workers on the cluster of the tests, or on its own Ray; or those that are set up."""
+        wanted = r"ray::Worker(?!\.setup|\.__init__)" if at_work else "ray::Worker"
         mine = [pid for pid in all_processes() if environment_of(pid).get(CLUSTER) == self._cluster]
-        return [pid for pid in {*mine, *self.processes()} if command_of(pid).startswith("ray::Worker")]
+        return [pid for pid in {*mine, *self.processes()} if re.match(wanted, command_of(pid))]
 
     def left(self) -> list[str]:
         """Its processes, workers and temporary files that are still there."""

@@ -1,4 +1,4 @@
-"""What the pool knows of one of its workers."""
+"""What the pool knows of its workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maze_core.collect.pools.queued import AHEAD
 
 if TYPE_CHECKING:
     from maze_core.collect.pools.queued import Job
-    from maze_ray.socket_channel import SocketChannel
+    from maze_ray.ways import Way
 
 
 @dataclass(slots=True)
@@ -23,28 +23,27 @@ class Member:
     number: int
     name: str
     actor: Any
+    way: Way
+    """The way of its jobs."""
     deadline: float
     """Time by which it must return its next answer."""
     calls: dict[Any, Job | None] = field(default_factory=dict)
-    """Open jobs in the order of the calls, by Ray's reference to the answer, or by number on a line; None: setting up
-    its task."""
+    """Open jobs in the order of the calls, by their keys; None: it is being set up."""
     ready: bool = False
     late: bool = False
     """True if it found no room in time; it may still join later."""
     process: int = 0
     at_home: bool = False
     """True if it is on the driver's node."""
-    line: SocketChannel | None = None
-    """The way of its jobs; None: they are calls of Ray."""
+    joining: Way | None = None
+    """Its way through a station, while it calls there."""
     service: Any = None
-    """Ray's reference to the end of the call that serves the line."""
-    version: int = 0
-    """The version of the parameters that it has."""
+    """Ray's reference to the end of the call that serves its line, if it has one."""
 
     @property
-    def most(self) -> int:
-        """The number of jobs it may have. On a line one: if both ends wrote much at a time, neither would read."""
-        return AHEAD if self.line is None else 1
+    def has_room(self) -> bool:
+        """True if it may have another job."""
+        return self.ready and len(self.calls) < self.way.most
 
     @property
     def title(self) -> str:
@@ -56,3 +55,25 @@ class Member:
         with suppress(OSError):
             if self.at_home and Path(f"/proc/{self.process}/cmdline").read_bytes().startswith(b"ray::"):
                 os.kill(self.process, signal.SIGKILL)
+
+
+class Room:
+    """The numbers of the workers that may have another job, by the jobs they have. Looking takes no time."""
+
+    def __init__(self) -> None:
+        self._by_load: tuple[dict[int, None], ...] = tuple({} for _ in range(AHEAD))
+        """Dicts keep the order in which workers came."""
+
+    def enter(self, member: Member) -> None:
+        """Add a worker, if it has room."""
+        if member.has_room:
+            self._by_load[len(member.calls)][member.number] = None
+
+    def remove(self, number: int) -> None:
+        """Forget a worker."""
+        for numbers in self._by_load:
+            numbers.pop(number, None)
+
+    def first(self) -> int | None:
+        """Return the worker with the fewest jobs that waits longest; None: nobody has room."""
+        return next((next(iter(numbers)) for numbers in self._by_load if numbers), None)

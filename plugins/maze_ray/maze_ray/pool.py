@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import warnings
 from contextlib import suppress
@@ -9,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.processes import SPOILT
 from maze_core.base.terminal_text import counted
-from maze_core.collect.pools.queued import AHEAD, Job, QueuedPool
+from maze_core.collect.pools.queued import QueuedPool
 from maze_core.collect.pools.workers import Arrays, JobResult, Task
+from maze_ray.actors import Actors
 from maze_ray.losses import node_has_died, reason_of
-from maze_ray.member import Member
+from maze_ray.member import Member, Room
 from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
-from maze_ray.socket_channel import Arrivals, Door, NoMessageError, has_channels
-from maze_ray.worker import Worker, packed_task, unpack, versions
+from maze_ray.socket_channel import Arrivals, Door, NoMessageError, has_channels, new_address
+from maze_ray.stations import Gate, Stations
+from maze_ray.ways import Calls, OwnLine, StationLine
+from maze_ray.worker import packed_task, unpack, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +49,8 @@ class RayPool(QueuedPool):
         cpus: CPUs that each worker occupies.
         gpus: GPUs that each worker occupies.
         learners: the workers are further learners: each is needed, and the loss of one ends the run.
-        lines: the jobs of workers on this node go over lines of their own, which are faster than calls of Ray; such a
-            worker gets no job ahead.
+        lines: the jobs of workers on this node go over lines of their own, which are faster than calls of Ray; those of
+            other nodes go through a station on each, if there are enough workers.
 
     Raises:
         ConfigError: there is no cluster, the task cannot be sent to its nodes, or the task's `setup` raises it.
@@ -68,12 +72,11 @@ class RayPool(QueuedPool):
         self._config = config
         self._complete = False
         self._members: dict[int, Member] = {}
-        self._asked: dict[Any, tuple[Member, Future[Any]]] = {}
-        """The worker that owes an answer, by Ray's reference to the answer."""
+        self._asked: dict[Any, tuple[Member | Gate, Future[Any]]] = {}
+        """The worker or station that owes an answer, by Ray's reference to the answer."""
         self._arrived = Arrivals()
         """References to answers that have arrived, or whose worker was lost; Ray's thread puts them here."""
-        self._room: tuple[dict[int, None], ...] = tuple({} for _ in range(AHEAD))
-        """The workers that are ready and have this number of jobs; dicts keep their order."""
+        self._room = Room()
         self._changed: list[int] = []
         """Workers that may take a job of their own."""
         self._open = 0
@@ -82,16 +85,14 @@ class RayPool(QueuedPool):
         """Time of the next look at all deadlines, which takes longer the more workers there are."""
         self._ray = import_ray()
         self._session = Session(config)
-        self._unheard = False
-        """True: there are messages on lines for which the bell has not rung."""
-        self._home = self._ray.get_runtime_context().get_node_id()
-        self._door = Door() if lines and has_channels() else None
+        self._door = Door(new_address()) if lines and has_channels() else None
+        self._stations: Stations | None = None
         try:
-            self._actor = self._ray.remote(Worker)
-            self._reserved = (0, 0) if self._session.is_local else (cpus, gpus)
-            """CPUs and GPUs."""
+            self._actors = self._new_actors(*((0.0, 0.0) if self._session.is_local else (cpus, gpus)))
             self._task = self._ray.put(packed_task(task))
             self._shared = Parameters(self._ray)
+            if self._door is not None:
+                self._stations = Stations.where_they_pay(count, self._actors, self._expect)
             for number in range(count):
                 self._start(number, time.monotonic() + config.start_timeout)
             while not any(member.ready for member in self._members.values()):
@@ -114,7 +115,7 @@ class RayPool(QueuedPool):
     def share(self, arrays: Arrays) -> int:
         """Share parameters with all jobs sent from now on. Returns the version."""
         self._check_open()
-        if any(member.line is None for member in self._members.values()):
+        if not all(isinstance(member.way, OwnLine) for member in self._members.values()):
             self._session.check_store()
         self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._door is not None)
         return self._shared.version
@@ -125,18 +126,19 @@ class RayPool(QueuedPool):
             return
         self._closed = True
         members, self._members, self._asked = list(self._members.values()), {}, {}
-        for room in self._room:
-            room.clear()
+        self._room = Room()
         try:
             idle = [member for member in members if member.ready and not member.calls]
             if idle and patience and not self._session.connection.lost:
                 for member in idle:
-                    self._say(member, None)
-                self._ring()
+                    member.way.dismiss()
+                self._send_off()
                 closed = [member.actor.close.remote() for member in idle]
                 self._ray.wait(closed, num_returns=len(closed), timeout=patience)
             for member in members:
                 self._kill(member)
+            if self._stations is not None:
+                self._stations.close()
         finally:
             self._arrived.close()
             if self._door is not None:
@@ -146,48 +148,28 @@ class RayPool(QueuedPool):
     # Sending jobs
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
-        actor = self._new_actor(number, at_home=self._complete and not late)
-        member = self._members[number] = Member(number, self._title(number), actor, deadline, late=late)
-        arguments = number, self._task, versions(), self._home, self._door and self._door.address
+        actor = self._actors.worker(at_home=self._complete and not late)
+        way = Calls(actor, lambda answer: self._expect(member, answer))
+        member = self._members[number] = Member(number, self._title(number), actor, way, deadline, late=late)
+        arguments = number, self._task, versions(), self._actors.home, self._door and self._door.address
         member.calls[self._expect(member, actor.setup.remote(*arguments))] = None
 
-    def _new_actor(self, number: int, at_home: bool) -> Any:
-        """Start a worker; `at_home`: on this node where it has room, for the others may be gone, as Ray learns late."""
-        where: Any = "SPREAD"
-        if at_home:
-            strategies = self._ray.util.scheduling_strategies
-            where = strategies.NodeAffinitySchedulingStrategy(self._home, soft=True, _spill_on_unavailable=True)
-        cpus, gpus = self._reserved
-        return self._actor.options(num_cpus=cpus, num_gpus=gpus, max_restarts=0, scheduling_strategy=where).remote()
+    def _new_actors(self, cpus: float, gpus: float) -> Actors:
+        return Actors(self._ray, cpus, gpus)
 
-    def _expect(self, member: Member, answer: Any) -> Any:
+    def _expect(self, owner: Member | Gate, answer: Any) -> Any:
         """Listen for the answer to a call of Ray; return its reference."""
         future = answer.future()
-        self._asked[answer] = member, future
+        self._asked[answer] = owner, future
         future.add_done_callback(lambda _: self._arrived.put(answer))
         return answer
 
-    def _call(self, member: Member, job: Job) -> Any:
-        """Send a worker a job; return by what its answer is known."""
-        known, member.version = member.version, self._shared.version
-        if member.line is None:
-            arguments = job.content, *self._shared.for_call(known)
-            return self._expect(member, member.actor.run.remote(*arguments))
-        self._say(member, (job.number, job.content, *self._shared.for_line(known)))
-        return job.number
-
-    def _say(self, member: Member, message: Any) -> None:
-        """Write a message on a worker's line, for which `_ring` has to follow."""
-        if member.line is not None:
-            with suppress(OSError):  # Ray reports its loss
-                self._unheard = True
-                member.line.send(message, self._ring)
-
-    def _ring(self) -> None:
-        """Let the workers on lines read their messages."""
-        if self._unheard and self._door is not None:
+    def _send_off(self) -> None:
+        """Let the workers on lines read their messages, and send the stations their jobs."""
+        if self._door is not None:
             self._door.ring()
-        self._unheard = False
+        if self._stations is not None:
+            self._stations.give(self._shared)
 
     def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
         super()._queue(number, worker, job, patience)
@@ -198,18 +180,18 @@ class RayPool(QueuedPool):
         changed, self._changed = self._changed, []
         for number in changed:
             member = self._members.get(number)
-            while member is not None and member.ready and len(member.calls) < member.most and self._queues[number]:
+            while member is not None and member.ready and len(member.calls) < member.way.most and self._queues[number]:
                 self._give(member)
-        while self._queues[None] and (free := next((room for room in self._room if room), None)) is not None:
-            self._give(self._members[next(iter(free))])
-        self._ring()
+        while self._queues[None] and (free := self._room.first()) is not None:
+            self._give(self._members[free])
+        self._send_off()
 
     def _give(self, member: Member) -> None:
         """Send a worker its next job."""
         job = self._take(member.number)
         if job is None:
             return
-        self._place(member, lambda: member.calls.update({self._call(member, job): job}))
+        self._place(member, lambda: member.calls.update({member.way.send(job, self._shared): job}))
         self._open += 1
         if len(member.calls) == 1:
             self._await(member)
@@ -222,11 +204,10 @@ class RayPool(QueuedPool):
 
     def _place(self, member: Member, change: Callable[[], object]) -> None:
         """Change a worker's jobs, or whether it is ready, and keep the order by load."""
-        for room in self._room:
-            room.pop(member.number, None)
+        self._room.remove(member.number)
         change()
-        if member.ready and len(member.calls) < member.most and self._members.get(member.number) is member:
-            self._room[len(member.calls)][member.number] = None
+        if self._members.get(member.number) is member:
+            self._room.enter(member)
 
     def _at_work(self) -> bool:
         return self._open > 0
@@ -235,7 +216,7 @@ class RayPool(QueuedPool):
 
     def _receive(self, deadline: float | None) -> bool:
         """Wait for answers and process those that are there; return False if the deadline, or a second, passed."""
-        self._ring()
+        self._send_off()
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
@@ -253,24 +234,24 @@ class RayPool(QueuedPool):
 
     def _listen(self, member: Member) -> None:
         """Take a message from a worker's line; if the line broke, end the worker, which Ray then reports as lost."""
-        if member.line is None:
+        if not isinstance(member.way, OwnLine):
             return
         try:
-            number, *answer = member.line.receive()
+            number, *told = member.way.receive()
         except (EOFError, OSError):
-            self._arrived.forget(member.line)
             self._kill(member)
             return
         except NoMessageError as exc:
             raise self._failure(f"{member.title} {SPOILT}") from exc
-        if number is None:
-            raise self._failure(f"to {member.title} this process {SPOILT}")
-        self._take_answer(member, number, *answer)
+        self._take_message(member, number, told)
 
     def _hear(self, answer: Any) -> None:
         """Take the answer to a call of Ray."""
-        member, future = self._asked[answer]
-        errors = self._ray.exceptions
+        owner, future = self._asked[answer]
+        if isinstance(owner, Gate):
+            self._hear_station(owner, answer, future)
+            return
+        member, errors = owner, self._ray.exceptions
         try:
             result = future.result()
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as exc:
@@ -285,6 +266,30 @@ class RayPool(QueuedPool):
         del self._asked[answer]
         self._take_answer(member, answer, *result)
 
+    def _hear_station(self, gate: Gate, answer: Any, future: Future[Any]) -> None:
+        """Take the answers that a station has gathered; if it was lost, end its workers, which end themselves, too."""
+        del self._asked[answer]
+        try:
+            taken = future.result()
+        except self._ray.exceptions.RayTaskError as exc:
+            raise self._failure(f"the station of a node failed: {exc}") from None
+        except self._ray.exceptions.RayError:
+            for member in self._stations.forget(gate) if self._stations is not None else []:
+                self._kill(member)
+            return
+        gate.take()
+        for member, content, arrays in gate.answers(taken):
+            if content is None:
+                raise self._failure(f"{member.title} {SPOILT}")
+            number, *told = pickle.loads(content, buffers=arrays)  # noqa: S301 — from our own worker
+            self._take_message(member, number, told)
+
+    def _take_message(self, member: Member, number: int | None, told: list[Any]) -> None:
+        """Take a message from a worker on a line."""
+        if number is None:
+            raise self._failure(f"to {member.title} this process {SPOILT}")
+        self._take_answer(member, number, *told)
+
     def _take_answer(self, member: Member, call: Any, kind: str, *content: Any) -> None:
         job = member.calls[call]
         self._place(member, lambda: member.calls.pop(call))
@@ -293,23 +298,43 @@ class RayPool(QueuedPool):
         if kind == "error":
             raise self._task_failure(member.number, *content)
         if job is None:
-            self._place(member, lambda: self._welcome(member, *content))
+            begin = self._welcome if kind == "ready" else self._begin
+            self._place(member, lambda: begin(member, *content))
             return
         self._open -= 1
         self._results.append(JobResult(job.number, member.number, unpack(*content)))
 
-    def _welcome(self, member: Member, process: int, differences: str, at_home: bool, on_line: bool) -> None:
-        member.ready, member.late, member.process, member.at_home = True, False, process, at_home
-        self._absent.discard(member.number)
-        if on_line and self._door is not None:
-            try:
-                member.line = self._door.admit(member.number)
-            except OSError as exc:
-                raise self._failure(f"{member.title} does not report on its socket: {exc}") from exc
-            self._arrived.watch(member.line, member)
-            member.service = self._expect(member, member.actor.serve.remote())
+    def _welcome(self, member: Member, process: int, differences: str, node: str, calls: bool) -> None:
+        """Note what a worker says that has set up its task; from another node, it calls the station there."""
+        member.process, member.at_home = process, node == self._actors.home
         if differences:
             _warn(f"{differences}: results may differ")
+        if member.at_home or self._stations is None:
+            self._begin(member, calls)
+            return
+        gate = self._stations.at(node)
+        ticket, answer = gate.admit(member)
+        member.joining = StationLine(gate, ticket)
+        member.calls[self._expect(member, answer)] = None
+
+    def _begin(self, member: Member, on_line: bool) -> None:
+        """Let a worker have jobs; `on_line`: it has called the driver, or the station of its node."""
+        member.ready, member.late = True, False
+        self._absent.discard(member.number)
+        joining, member.joining = member.joining, None
+        if not on_line:
+            return
+        member.way = joining or self._own_line(member)
+        member.service = self._expect(member, member.actor.serve.remote())
+
+    def _own_line(self, member: Member) -> OwnLine:
+        """Return the line to a worker of this node, which has called."""
+        if self._door is None:
+            raise RuntimeError(f"{member.title} has called, but nobody asked it to")
+        try:
+            return OwnLine(member, self._door, self._arrived)
+        except OSError as exc:
+            raise self._failure(f"{member.title} does not report on its socket: {exc}") from exc
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -355,8 +380,7 @@ class RayPool(QueuedPool):
     def _forget(self, member: Member) -> None:
         """End what remains of a worker and queue its jobs again."""
         self._kill(member)
-        for room in self._room:
-            room.pop(member.number, None)
+        self._room.remove(member.number)
         for answer in (*member.calls, member.service):
             self._asked.pop(answer, None)
         lost = [job for job in member.calls.values() if job is not None]
@@ -382,10 +406,9 @@ class RayPool(QueuedPool):
         self._pass_on(member.number)
 
     def _kill(self, member: Member) -> None:
-        if member.line is not None:
-            with suppress(KeyError, ValueError):  # it may have broken before
-                self._arrived.forget(member.line)
-            member.line.close()
+        for way in (member.way, member.joining):
+            if way is not None:
+                way.close()
         if self._session.connection.lost:  # Ray would wait for the head
             if member.at_home:
                 member.kill_at_home()
@@ -393,8 +416,7 @@ class RayPool(QueuedPool):
                 with suppress(Exception):  # calls go to the worker itself, if it still runs
                     member.actor.leave.remote()
             return
-        with suppress(Exception):  # it may be gone, and Ray with it
-            self._ray.kill(member.actor)
+        self._actors.kill(member.actor)
 
     def _end_at_once(self) -> None:
         self.close(patience=0.0)

@@ -1,4 +1,4 @@
-"""A direct line between the driver and a worker on the same node: a message takes 0.05 ms, a call of Ray one or two.
+"""A line from a worker to the driver, or a station, on the same node: a message takes 0.05 ms, a call of Ray 1 to 2.
 
 Only the messages go this way. Ray still places, starts, watches and ends the workers.
 """
@@ -12,6 +12,7 @@ import selectors
 import socket
 import struct
 import sys
+import time
 import zlib
 from collections import deque
 from contextlib import suppress
@@ -89,10 +90,15 @@ class SocketChannel:
             EOFError, OSError: the other end is gone.
             NoMessageError: what it sent is no message, or the rest of one does not come.
         """
-        content, *arrays = [self._read(size) for size in self._sizes()]
+        content, *arrays = self.receive_parts()
+        return pickle.loads(content, buffers=arrays)  # noqa: S301 — from another process of this run
+
+    def receive_parts(self) -> list[bytearray]:
+        """Return the pickle of the next message and its large arrays. Raises what `receive` does."""
+        parts = [self._read(size) for size in self._sizes()]
         if self._read(len(_END)) != _END:
             raise NoMessageError
-        return pickle.loads(content, buffers=arrays)  # noqa: S301 — from another process of this run
+        return parts
 
     def _sizes(self) -> tuple[int, ...]:
         """Return the lengths of the parts of the message that begins."""
@@ -134,21 +140,30 @@ class SocketChannel:
         return content
 
 
+def new_address() -> str:
+    """Return an address for a `Door` that nobody else has."""
+    return f"\0maze-{secrets.token_hex(16)}"
+
+
 class Door:
-    """Where workers on the driver's node report: a socket without a file and without a port, on Linux only.
+    """Where the workers of a node report: a socket without a file and without a port, on Linux only.
 
     Processes of other users are turned away.
+
+    Args:
+        address: what a worker on this node needs for `call`.
     """
 
-    def __init__(self) -> None:
-        self.address = f"\0maze-{secrets.token_hex(16)}"
-        """What a worker on this node needs for `call`."""
+    def __init__(self, address: str) -> None:
+        self.address = address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(self.address)
         self._socket.listen(_BACKLOG)
         self._socket.settimeout(_TRANSFER)
         self._waiting: dict[int, SocketChannel] = {}
         self._bell = Wakeup()
+        self._unheard = False
+        """True: there are messages for which the bell has not rung."""
 
     def admit(self, number: int) -> SocketChannel:
         """Return the line of worker `number`, which has called. Raises OSError if it has not.
@@ -170,9 +185,16 @@ class Door:
             line.send_bell(self._bell)
         return line
 
+    def tell(self, line: SocketChannel, message: Any) -> None:
+        """Send a message, which is read when the bell rings. Raises OSError as `SocketChannel.send` does."""
+        self._unheard = True
+        line.send(message, self.ring)
+
     def ring(self) -> None:
-        """Let all workers read their messages."""
-        self._bell.ring()
+        """Let all workers read their messages, if there are any."""
+        if self._unheard:
+            self._unheard = False
+            self._bell.ring()
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -182,18 +204,23 @@ class Door:
         self._bell.close()
 
 
-def call(address: str, number: int) -> SocketChannel | None:
-    """Return worker `number`'s line to the driver on the same node; None if it cannot be reached."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.settimeout(_TRANSFER)
-        connection.connect(address)
-        line = SocketChannel(connection, None)
-        line.send(number)
-    except OSError:
-        connection.close()
-        return None
-    return line
+def call(address: str, number: int, patience: float = 0.0) -> SocketChannel | None:
+    """Return worker `number`'s line to the `Door` on the same node; None if it is not opened within `patience` s."""
+    deadline = time.monotonic() + patience
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_TRANSFER)
+            connection.connect(address)
+            line = SocketChannel(connection, None)
+            line.send(number)
+        except OSError:
+            connection.close()
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(0.05)
+        else:
+            return line
 
 
 def has_channels() -> bool:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Task
 
 Answer = tuple[Any, ...]
-"""`("ready", process id, differences, whether it is on the driver's node, and on the line)`,
-`("result", pickle, arrays)`, or `("error", type or None, message, traceback)`."""
+"""`("ready", process id, differences, node, whether it has called the driver)`, `("joined", whether it has called the
+station)`, `("result", pickle, arrays)`, or `("error", type or None, message, traceback)`."""
 
 MUST_MATCH = ("python", "maze-core")
 _SHOULD_MATCH = ("torch", "numpy", "gymnasium")
@@ -65,15 +65,20 @@ class Worker:
             import_ahead()
         except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
             return _error(exc)
-        at_home = import_ray().get_runtime_context().get_node_id() == home
-        if door is not None and at_home:
+        node = import_ray().get_runtime_context().get_node_id()
+        if door is not None and node == home:
             self._line = call(door, number)
-        return "ready", os.getpid(), different, at_home, self._line is not None
+        return "ready", os.getpid(), different, node, self._line is not None
+
+    def join(self, address: str, ticket: int, patience: float) -> Answer:
+        """Call the station of this node, which starts within `patience` seconds."""
+        self._line = call(address, ticket, patience)
+        return "joined", self._line is not None
 
     def serve(self) -> None:
-        """Answer jobs that come over the line, until the driver says None. If it hangs up, this process ends.
+        """Answer jobs that come over the line, until it says None. If the other end hangs up, this process ends.
 
-        Then the driver was killed, or gave this worker up; Ray might not tell for long.
+        Then the driver or the station was killed, or the driver gave this worker up; Ray might not tell for long.
         """
         line = self._line
         if line is None:
