@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from maze_devkit.envs import SeededWalk
 
@@ -101,6 +102,36 @@ def test_the_jobs_of_a_lost_node_go_to_the_others_at_once(cluster):
         cluster.add_node(num_cpus=1)
         while len(pool.pids) < 2:
             pool._receive(None)
+    finally:
+        pool.close()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:worker", "ignore:with the worker")
+def test_a_station_gathers_the_answers_of_its_node_until_that_is_lost(cluster, tmp_path):
+    """Workers here, and behind stations on two nodes, of which one comes later and one is lost."""
+    from maze_ray.config import RayConfig
+    from maze_ray.pool import RayPool
+    from maze_ray.ways import OwnLine, StationLine
+
+    from tests.runners.pool_contract import Answers
+
+    large = cluster.add_node(num_cpus=3)
+    pool = RayPool(Answers(), 7, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
+    try:
+        while len(pool.pids) < 5:
+            pool._receive(None)
+        late = cluster.add_node(num_cpus=2)
+        while len(pool.pids) < 7:
+            pool._receive(None)
+        kinds = [type(member.way) for member in pool._members.values()]
+        assert (kinds.count(OwnLine), kinds.count(StationLine)) == (1, 6)
+        for lost in (None, large, late):
+            pool.share({"weight": np.ones(50_000)})
+            jobs = pool.submit_each([("who", 0.3)] * 7)
+            if lost is not None:
+                cluster.remove_node(lost, allow_graceful=False)
+            assert sorted(pool.collect().job for _ in jobs) == jobs
     finally:
         pool.close()
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("maze_ray")
-ray = pytest.importorskip("ray")
 
 from maze_ray.socket_channel import has_channels
 from maze_ray.ways import StationLine
@@ -20,6 +19,7 @@ from tests.maze_ray.test_socket_channel import Writes
 from tests.runners.pool_contract import PoolContract, collect_all
 from tests.spoilt import SPOILT_BYTES
 
+ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.skipif(not has_channels(), reason="Linux only")
 
 
@@ -39,7 +39,7 @@ def start(local_ray, monkeypatch):
     plain = RayPool.__init__
     monkeypatch.setattr(RayPool, "__init__", lambda pool, *arguments: plain(pool, *arguments, lines=True))
     monkeypatch.setattr(RayPool, "_new_actors", away)
-    monkeypatch.setattr("maze_ray.stations.FEWEST", 1)
+    monkeypatch.setattr("maze_ray.lines.FEWEST", 1)
     with starting() as start:
         yield start
 
@@ -55,13 +55,18 @@ def messages(monkeypatch):
     from maze_ray.stations import Gate
 
     counted = {"give": 0, "take": 0}
-    for name in counted:
+    give, take = Gate.give, Gate.take
 
-        def count(gate, *arguments, name=name, plain=getattr(Gate, name)):
-            counted[name] += name == "take" or bool(gate._jobs)
-            plain(gate, *arguments)
+    def counted_give(gate):
+        counted["give"] += bool(gate._jobs)
+        give(gate)
 
-        monkeypatch.setattr(Gate, name, count)
+    def counted_take(gate):
+        counted["take"] += 1
+        take(gate)
+
+    monkeypatch.setattr(Gate, "give", counted_give)
+    monkeypatch.setattr(Gate, "take", counted_take)
     return counted
 
 
@@ -108,11 +113,11 @@ def test_parameters_are_those_of_the_last_share(start):
 def test_a_station_that_is_killed_costs_its_workers_but_no_job(start):
     pool = start(2)
     jobs = [pool.submit(("who", 0.3), worker=number) for number in (0, 1, 0, 1)]
-    (gate,) = pool._stations._gates.values()
+    (gate,) = pool._lines._stations._gates.values()
     ray.kill(gate.actor)
     assert sorted(result.job for result in collect_all(pool)) == jobs
     assert all(isinstance(member.way, StationLine) for member in pool._members.values())
-    assert list(pool._stations._gates.values()) != [gate]
+    assert list(pool._lines._stations._gates.values()) != [gate]
 
 
 @pytest.mark.filterwarnings("ignore:worker")
@@ -128,7 +133,10 @@ class SilentStation:
     """Stands for the actor of a station that does not start."""
 
     def __init__(self):
-        self.take = self
+        self.take = self.give = self
+
+    def options(self, **_):
+        return self
 
     def remote(self):
         return ray.remote(num_cpus=0)(lambda: time.sleep(20)).remote()

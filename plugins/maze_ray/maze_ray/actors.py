@@ -32,8 +32,8 @@ class Actors:
     def station(self, node: str, address: str) -> Any:
         """Start a station on a node; it occupies no CPU."""
         kind = self._ray.remote(Station)
-        # One thread waits in `take`; of the others, some may wait in `give` for a call that came before.
-        options = {"num_cpus": 0, "max_concurrency": 4, "scheduling_strategy": self._on(node, soft=False)}
+        # One thread waits in `take`, another works in `give`.
+        options = {"num_cpus": 0, "max_concurrency": 2, "scheduling_strategy": self._on(node, soft=False)}
         return kind.options(**options).remote(address)
 
     def other_nodes(self) -> list[str]:

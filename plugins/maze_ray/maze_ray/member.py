@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,15 @@ class Member:
     def title(self) -> str:
         """The worker's name in messages."""
         return self.name + (f" (process {self.process})" if self.process else "")
+
+    def limit(self, timeout: float) -> float:
+        """Return the seconds within which its first job must be done."""
+        job = next(iter(self.calls.values()), None)
+        return timeout * (1.0 if job is None else job.patience)
+
+    def expect_answer(self, timeout: float) -> None:
+        """Set the time by which it must answer."""
+        self.deadline = time.monotonic() + self.limit(timeout)
 
     def kill_at_home(self) -> None:
         """Kill its process without Ray, if it is on the driver's node: Ray names it so in its command line."""

@@ -13,13 +13,14 @@ from maze_core.base.terminal_text import counted
 from maze_core.collect.pools.queued import QueuedPool
 from maze_core.collect.pools.workers import Arrays, JobResult, Task
 from maze_ray.actors import Actors
+from maze_ray.lines import Lines
 from maze_ray.losses import node_has_died, reason_of
 from maze_ray.member import Member, Room
 from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
-from maze_ray.socket_channel import Arrivals, Door, NoMessageError, has_channels, new_address
-from maze_ray.stations import Gate, Stations
-from maze_ray.ways import Calls, OwnLine, StationLine
+from maze_ray.socket_channel import Arrivals, NoMessageError
+from maze_ray.stations import Gate
+from maze_ray.ways import Calls, OwnLine
 from maze_ray.worker import packed_task, unpack, versions
 
 if TYPE_CHECKING:
@@ -85,14 +86,12 @@ class RayPool(QueuedPool):
         """Time of the next look at all deadlines, which takes longer the more workers there are."""
         self._ray = import_ray()
         self._session = Session(config)
-        self._door = Door(new_address()) if lines and has_channels() else None
-        self._stations: Stations | None = None
+        self._actors = self._new_actors(*((0.0, 0.0) if self._session.is_local else (cpus, gpus)))
+        self._lines = Lines(self._actors, self._arrived, self._expect, wanted=lines)
         try:
-            self._actors = self._new_actors(*((0.0, 0.0) if self._session.is_local else (cpus, gpus)))
             self._task = self._ray.put(packed_task(task))
             self._shared = Parameters(self._ray)
-            if self._door is not None:
-                self._stations = Stations.where_they_pay(count, self._actors, self._expect)
+            self._lines.start_stations(count)
             for number in range(count):
                 self._start(number, time.monotonic() + config.start_timeout)
             while not any(member.ready for member in self._members.values()):
@@ -117,7 +116,7 @@ class RayPool(QueuedPool):
         self._check_open()
         if not all(isinstance(member.way, OwnLine) for member in self._members.values()):
             self._session.check_store()
-        self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._door is not None)
+        self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._lines.wanted)
         return self._shared.version
 
     def close(self, patience: float = _PATIENCE) -> None:
@@ -132,17 +131,14 @@ class RayPool(QueuedPool):
             if idle and patience and not self._session.connection.lost:
                 for member in idle:
                     member.way.dismiss()
-                self._send_off()
+                self._lines.send_off()
                 closed = [member.actor.close.remote() for member in idle]
                 self._ray.wait(closed, num_returns=len(closed), timeout=patience)
             for member in members:
                 self._kill(member)
-            if self._stations is not None:
-                self._stations.close()
         finally:
             self._arrived.close()
-            if self._door is not None:
-                self._door.close()
+            self._lines.close()
             self._session.close()
 
     # Sending jobs
@@ -151,7 +147,7 @@ class RayPool(QueuedPool):
         actor = self._actors.worker(at_home=self._complete and not late)
         way = Calls(actor, lambda answer: self._expect(member, answer))
         member = self._members[number] = Member(number, self._title(number), actor, way, deadline, late=late)
-        arguments = number, self._task, versions(), self._actors.home, self._door and self._door.address
+        arguments = number, self._task, versions(), self._actors.home, self._lines.address
         member.calls[self._expect(member, actor.setup.remote(*arguments))] = None
 
     def _new_actors(self, cpus: float, gpus: float) -> Actors:
@@ -164,13 +160,6 @@ class RayPool(QueuedPool):
         future.add_done_callback(lambda _: self._arrived.put(answer))
         return answer
 
-    def _send_off(self) -> None:
-        """Let the workers on lines read their messages, and send the stations their jobs."""
-        if self._door is not None:
-            self._door.ring()
-        if self._stations is not None:
-            self._stations.give(self._shared)
-
     def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
         super()._queue(number, worker, job, patience)
         if worker is not None:
@@ -180,11 +169,11 @@ class RayPool(QueuedPool):
         changed, self._changed = self._changed, []
         for number in changed:
             member = self._members.get(number)
-            while member is not None and member.ready and len(member.calls) < member.way.most and self._queues[number]:
+            while member is not None and member.has_room and self._queues[number]:
                 self._give(member)
         while self._queues[None] and (free := self._room.first()) is not None:
             self._give(self._members[free])
-        self._send_off()
+        self._lines.ring()
 
     def _give(self, member: Member) -> None:
         """Send a worker its next job."""
@@ -194,13 +183,7 @@ class RayPool(QueuedPool):
         self._place(member, lambda: member.calls.update({member.way.send(job, self._shared): job}))
         self._open += 1
         if len(member.calls) == 1:
-            self._await(member)
-
-    def _await(self, member: Member) -> None:
-        """Set the time by which a worker must answer its first job."""
-        job = next(iter(member.calls.values()), None)
-        patience = 1.0 if job is None else job.patience
-        member.deadline = time.monotonic() + self.job_timeout * patience
+            member.expect_answer(self.job_timeout)
 
     def _place(self, member: Member, change: Callable[[], object]) -> None:
         """Change a worker's jobs, or whether it is ready, and keep the order by load."""
@@ -216,7 +199,7 @@ class RayPool(QueuedPool):
 
     def _receive(self, deadline: float | None) -> bool:
         """Wait for answers and process those that are there; return False if the deadline, or a second, passed."""
-        self._send_off()
+        self._lines.send_off()
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
@@ -274,7 +257,7 @@ class RayPool(QueuedPool):
         except self._ray.exceptions.RayTaskError as exc:
             raise self._failure(f"the station of a node failed: {exc}") from None
         except self._ray.exceptions.RayError:
-            for member in self._stations.forget(gate) if self._stations is not None else []:
+            for member in self._lines.lose(gate):
                 self._kill(member)
             return
         gate.take()
@@ -294,7 +277,7 @@ class RayPool(QueuedPool):
         job = member.calls[call]
         self._place(member, lambda: member.calls.pop(call))
         self._changed.append(member.number)
-        self._await(member)
+        member.expect_answer(self.job_timeout)
         if kind == "error":
             raise self._task_failure(member.number, *content)
         if job is None:
@@ -309,12 +292,11 @@ class RayPool(QueuedPool):
         member.process, member.at_home = process, node == self._actors.home
         if differences:
             _warn(f"{differences}: results may differ")
-        if member.at_home or self._stations is None:
+        joins = self._lines.through_station(member, node)
+        if joins is None:
             self._begin(member, calls)
             return
-        gate = self._stations.at(node)
-        ticket, answer = gate.admit(member)
-        member.joining = StationLine(gate, ticket)
+        member.joining, answer = joins
         member.calls[self._expect(member, answer)] = None
 
     def _begin(self, member: Member, on_line: bool) -> None:
@@ -329,10 +311,8 @@ class RayPool(QueuedPool):
 
     def _own_line(self, member: Member) -> OwnLine:
         """Return the line to a worker of this node, which has called."""
-        if self._door is None:
-            raise RuntimeError(f"{member.title} has called, but nobody asked it to")
         try:
-            return OwnLine(member, self._door, self._arrived)
+            return self._lines.own(member)
         except OSError as exc:
             raise self._failure(f"{member.title} does not report on its socket: {exc}") from exc
 
@@ -342,8 +322,7 @@ class RayPool(QueuedPool):
             if not member.calls or member.late or member.deadline > now:
                 continue
             if member.ready:
-                job = next(iter(member.calls.values()))
-                limit = self.job_timeout * (1.0 if job is None else job.patience)
+                limit = member.limit(self.job_timeout)
                 raise self._failure(f"{member.title} did not answer within {limit:g} seconds")
             self._go_on_without(member)
 

@@ -10,7 +10,8 @@ import pickle
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,31 +62,29 @@ class Station:
         self._answers: list[Answered] = []
         self._took = 0.0
         """Seconds that the job of the first of these answers took."""
+        self._failure: Exception | None = None
+        self._given: list[tuple[int, list[Given]]] = []
+        """Jobs whose parameters are not here yet, with the version of these."""
         self._changed = threading.Condition()
         self._version, self._parameters = 0, b""
         threading.Thread(target=self._listen, daemon=True).start()
 
     def give(self, version: int, parameters: Any, jobs: list[Given]) -> None:
         """Pass jobs on to the workers, with the parameters (as in `Sent`) where they are new here."""
-        with self._changed:
-            if parameters is not None:
+        with self._changed, self._failures_told():
+            if parameters is not None and version > self._version:
                 packed = parameters if isinstance(parameters, bytes) else pickle.dumps(parameters, protocol=5)
-                if version > self._version:
-                    self._version, self._parameters = version, packed
-                self._changed.notify_all()
-            while self._version < version:  # a call that came before has them, and is still on its way
-                self._changed.wait(_WAIT)
-            for ticket, number, content in jobs:
-                desk = self._desk_of(ticket)
-                if desk is not None:
-                    desk.jobs.append((number, content))
-                    self._send_next(desk)
+                self._version, self._parameters = version, packed
+            self._given.append((version, jobs))
+            self._pass_on()
         self._door.ring()
 
     def take(self) -> list[Answered]:
         """Return the answers that are there, at least one: once all have answered, or the first has waited enough."""
         with self._changed:
             while not self._answers:
+                if self._failure is not None:
+                    raise self._failure
                 self._changed.wait(_WAIT)
             until = time.monotonic() + min(_SHARE * self._took, _LONGEST)
             while any(desk.began is not None for desk in self._desks.values()):
@@ -93,6 +92,30 @@ class Station:
                     break
             answers, self._answers = self._answers, []
         return answers
+
+    def _pass_on(self) -> None:
+        """Pass on all jobs whose parameters are here: large ones may come after a later call that has none."""
+        early = []
+        for version, jobs in self._given:
+            if version > self._version:
+                early.append((version, jobs))
+                continue
+            for ticket, number, content in jobs:
+                desk = self._desk_of(ticket)
+                if desk is not None:
+                    desk.jobs.append((number, content))
+                    self._send_next(desk)
+        self._given = early
+
+    @contextmanager
+    def _failures_told(self) -> Iterator[None]:
+        """Let `take` raise what happens here: nobody waits for the end of `give` or of the thread."""
+        try:
+            yield
+        except Exception as exc:
+            self._failure = exc
+            self._changed.notify_all()
+            raise
 
     def _desk_of(self, ticket: int) -> Desk | None:
         """Return the desk of a worker that has called; None if it is lost, as Ray reports."""
@@ -118,7 +141,7 @@ class Station:
         """Collect answers, and send those who answered their next job, whatever the driver does meanwhile."""
         while True:
             _, desks = self._lines.get(_WAIT)
-            with self._changed:
+            with self._changed, self._failures_told():
                 for desk in desks:
                     self._hear(desk)
                 self._changed.notify_all()

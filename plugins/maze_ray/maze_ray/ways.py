@@ -103,12 +103,12 @@ class StationLine:
 
     def send(self, job: Job, parameters: Parameters) -> int:
         """Put the job among those that the station gets next; it gets the parameters with them."""
-        self._gate.add(self._ticket, job.number, job.content)
+        self._gate.add((self._ticket, job.number, job.content), parameters)
         return job.number
 
     def dismiss(self) -> None:
         """Put the end there."""
-        self._gate.add(self._ticket, 0, None)
+        self._gate.add((self._ticket, 0, None))
 
     def close(self) -> None:
         """Expect nothing from the worker any more."""
