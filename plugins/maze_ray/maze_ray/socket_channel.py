@@ -259,8 +259,8 @@ class Arrivals:
         """End `watch`."""
         self._selector.unregister(line)
 
-    def get(self, timeout: float) -> tuple[list[Any], list[Any]]:
-        """Return the answers and the owners of lines with a message, after at most `timeout` seconds."""
+    def get(self, timeout: float | None) -> tuple[list[Any], list[Any]]:
+        """Return the answers and the owners of lines with a message, after at most `timeout` seconds, if not None."""
         owners = []
         for key, _ in self._selector.select(0.0 if self._answers else timeout):
             if key.data is not None:

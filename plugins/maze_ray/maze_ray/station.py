@@ -22,8 +22,6 @@ from maze_ray.worker import begin_on_node
 
 _SHARE, _LONGEST = 0.05, 0.05
 """For how long an answer may wait for others: as a share of the time its job took, and in seconds."""
-_WAIT = 10.0
-"""Seconds between looks at whether this station goes on."""
 
 Given = tuple[int, int, bytes | None]
 """A job for a worker: the worker's ticket, the job's number and its pickle; None: no further job will come."""
@@ -60,8 +58,8 @@ class Station:
         self._lost: set[int] = set()
         """Tickets of workers that were here."""
         self._answers: list[Answered] = []
-        self._took = 0.0
-        """Seconds that the job of the first of these answers took."""
+        self._until = 0.0
+        """When the first of these answers has waited enough."""
         self._failure: Exception | None = None
         self._given: list[tuple[int, list[Given]]] = []
         """Jobs whose parameters are not here yet, with the version of these."""
@@ -85,10 +83,9 @@ class Station:
             while not self._answers:
                 if self._failure is not None:
                     raise self._failure
-                self._changed.wait(_WAIT)
-            until = time.monotonic() + min(_SHARE * self._took, _LONGEST)
+                self._changed.wait()
             while any(desk.began is not None for desk in self._desks.values()):
-                if (left := until - time.monotonic()) <= 0 or not self._changed.wait(left):
+                if (left := self._until - time.monotonic()) <= 0 or not self._changed.wait(left):
                     break
             answers, self._answers = self._answers, []
         return answers
@@ -140,7 +137,7 @@ class Station:
     def _listen(self) -> None:
         """Collect answers, and send those who answered their next job, whatever the driver does meanwhile."""
         while True:
-            _, desks = self._lines.get(_WAIT)
+            _, desks = self._lines.get(None)
             with self._changed, self._failures_told():
                 for desk in desks:
                     self._hear(desk)
@@ -160,7 +157,8 @@ class Station:
             return
         else:
             if not self._answers:
-                self._took = time.monotonic() - (desk.began or 0.0)
+                now = time.monotonic()
+                self._until = now + min(_SHARE * (now - (desk.began or now)), _LONGEST)
             self._answers.append((desk.ticket, bytes(content), [np.frombuffer(array, np.uint8) for array in arrays]))
         desk.began = None
         self._send_next(desk)
