@@ -90,6 +90,7 @@ def test_a_round_of_jobs_is_one_message_there_and_few_back(start, messages):
     assert {str(result.value) for result in collect_all(pool)} == {str((1, {"weight": ([1.0] * 100_000, False)}))}
 
 
+@pytest.mark.slow
 def test_workers_do_the_jobs_ahead_while_the_driver_is_elsewhere(start):
     pool = start(2)
     for _ in range(4):
@@ -100,6 +101,7 @@ def test_workers_do_the_jobs_ahead_while_the_driver_is_elsewhere(start):
     assert time.monotonic() - began < 0.1
 
 
+@pytest.mark.slow
 def test_parameters_are_those_of_the_last_share(start):
     """Small ones and large ones in turn, so calls of different size follow each other closely."""
     pool = start(2)
@@ -109,6 +111,7 @@ def test_parameters_are_those_of_the_last_share(start):
         assert [result.value for result in collect_all(pool)] == [(version, [[version]])] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:worker")
 def test_a_station_that_is_killed_costs_its_workers_but_no_job(start):
     pool = start(2)
@@ -120,6 +123,7 @@ def test_a_station_that_is_killed_costs_its_workers_but_no_job(start):
     assert list(pool._lines._stations._gates.values()) != [gate]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:worker")
 def test_a_worker_that_is_killed_with_jobs_at_the_station(start):
     pool = start(2)
@@ -142,6 +146,7 @@ class SilentStation:
         return ray.remote(num_cpus=0)(lambda: time.sleep(20)).remote()
 
 
+@pytest.mark.slow
 def test_workers_do_without_a_station_that_does_not_start(start, monkeypatch):
     monkeypatch.setattr("maze_ray.stations.new_address", lambda: "\0maze-nobody")
     monkeypatch.setattr("maze_ray.actors.Actors.station", lambda actors, node, address: SilentStation())
