@@ -12,6 +12,7 @@ from maze_view.insight import Insight, insight
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.tensors import to_tensors
+from maze_core.run.context import RunContext
 from tests.recorded import BOX, OBSERVATION
 
 TINY = {
@@ -158,6 +159,21 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
         context.train()
         reached = context.evaluate()["eval/return_mean"]
         assert (reached >= expected) if target else (reached <= expected)
+
+
+def test_a_saved_policy_may_be_asked_for_another_return(quick, record):
+    """The default is the best recorded one; what is asked for is a setting, not a part of the checkpoint."""
+    env = gymnasium.make("Pendulum-v1")
+    pay = lambda obs, actions: np.ones(len(actions["action"]), np.float32)  # noqa: E731
+    folder = record(env.observation_space, env.action_space, [3, 4], reward=pay)
+    few = {"algorithm.target_return": 2.0, "algorithm.epoch_length": 1, "evaluation.n_episodes": 1}
+    run = sequence(quick, folder, "Pendulum-v1", few)
+    run.train(1)
+    run.close()
+    for asked, wanted in ((2.0, 2.0), (-6.0, -6.0), (None, 4.0)):
+        with RunContext.open(run.run_dir, overrides={"algorithm.target_return": asked}) as context:
+            left = context.policy.initial_state(2)["policy/left"] * context.policy.context.scale
+            assert left.tolist() == pytest.approx([wanted] * 2)
 
 
 @pytest.mark.slow
