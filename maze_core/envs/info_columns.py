@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from maze_core.base.tree import Tree
 from maze_core.envs.checks import MisfitError, is_number
+
+_LARGEST = float(np.finfo(np.float32).max)
+# What the algorithm learns from are float32.
 
 
 class InfoColumns:
@@ -53,7 +55,7 @@ class InfoColumns:
                     row,
                 )
             value = info[name]
-            if not is_number(value) or not isfinite(float(value)):
+            if not is_number(value) or not abs(float(value)) <= _LARGEST:  # nan is no less
                 raise MisfitError(f"an info whose {name!r} is not a finite number: {value!r:.80}", row)
             self._last[name][row] = value
             self._sums[name][row] += float(value)
