@@ -191,6 +191,7 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record
         ({"steps": 1000}, "steps: dt learns from recorded data"),
         ({"model.critic": "separate"}, "model.critic: dt does not use"),
         ({"algorithm.heads": 3}, "algorithm: the size of 8 cannot be divided among 3 heads"),
+        ({"algorithm.target_return": 1e39}, "algorithm.target_return: must be less than"),
         ({"algorithm.dataset": "nowhere"}, "nowhere"),
         ({"env": "CartPole-v1"}, "was recorded with the observation space"),
     ],
