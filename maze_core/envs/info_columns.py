@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.base.tree import Tree
-from maze_core.envs.checks import MisfitError, is_number
-
-_LARGEST = float(np.finfo(np.float32).max)
-# What the algorithm learns from are float32.
+from maze_core.envs.checks import MisfitError, fits_float32, is_number
 
 
 class InfoColumns:
@@ -55,7 +52,7 @@ class InfoColumns:
                     row,
                 )
             value = info[name]
-            if not is_number(value) or not abs(float(value)) <= _LARGEST:  # nan is no less
+            if not is_number(value) or not fits_float32(float(value)):
                 raise MisfitError(f"an info whose {name!r} is not a finite number: {value!r:.80}", row)
             self._last[name][row] = value
             self._sums[name][row] += float(value)

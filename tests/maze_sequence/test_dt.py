@@ -1,5 +1,7 @@
 """The Decision Transformer: acting is what was learnt, with the rewards it hears; refusals; exact resumes."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,12 +9,16 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_export.export import export_policy
+from maze_serve.app import build_app
+from maze_serve.json_values import to_json
+from maze_serve.policy import ServedPolicy
 from maze_view.insight import Insight, insight
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.tensors import to_tensors
 from maze_core.run.context import RunContext
+from tests.maze_serve.asked import ask
 from tests.recorded import BOX, OBSERVATION
 
 TINY = {
@@ -159,6 +165,23 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
         context.train()
         reached = context.evaluate()["eval/return_mean"]
         assert (reached >= expected) if target else (reached <= expected)
+
+
+def test_a_server_is_told_what_was_paid(quick, record):
+    run = sequence(quick, record(OBSERVATION, BOX, [9, 5]), lambda: SpacesEnv(OBSERVATION, BOX))
+    agent, asked = run.agent(), partial(ask, build_app(ServedPolicy(run), {}))
+    agent.reset()
+    seen = [OBSERVATION.sample() for _ in range(4)]
+    paid = [None, 2.5, -1.0, 7.0]
+    for observation, reward in zip(seen, paid, strict=True):
+        answer = asked("/act", {"observation": observation.tolist(), "reward": reward})
+        assert answer.json == {"action": to_json(agent.act(observation, reward))}
+    for wrong, status in ((None, 422), ("much", 400), (True, 400), (10**39, 422), (10**400, 422)):
+        answer = asked("/act", {"observation": seen[0].tolist(), "reward": wrong})
+        assert (answer.status, "reward" in answer.json["error"] or "paid" in answer.json["error"]) == (status, True)
+    assert asked("/act", {"observations": [each.tolist() for each in seen]}).status == 422
+    answer = asked("/act", {"observation": seen[1].tolist(), "reward": 0.5})
+    assert answer.json == {"action": to_json(agent.act(seen[1], 0.5))}  # what was refused is not remembered
 
 
 def test_a_saved_policy_may_be_asked_for_another_return(quick, record):
