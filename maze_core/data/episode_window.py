@@ -80,9 +80,14 @@ class EpisodeWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state()`, which may have further entries."""
-        self._written = state["written"]
-        put_rows(self._rows, slice(self._written), state["window"])
+        """Restore the result of `state()`, which may have further entries; of a larger window the newest rows."""
+        written, window = state["written"], state["window"]
+        held = len(next(iter(window.values())))
+        if held != min(written, self._capacity):  # of another capacity
+            newest = np.arange(written - min(held, self._capacity), written) % held
+            written, window = len(newest), take_rows(window, newest)
+        self._written = written
+        put_rows(self._rows, slice(written), window)
         ends = np.cumsum([0, *state["lengths"]]).tolist()
         rows = [copy_tree(take_rows(state["open"], place)) for place in range(ends[-1])]
         self.waiting = [rows[first:end] for first, end in pairwise(ends)]

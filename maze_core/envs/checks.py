@@ -13,6 +13,8 @@ from maze_core.base.tree import Tree
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class MisfitError(ValueError):
     """A returned value that cannot be used as it is. The message is the end of a sentence: `… returned` it.
@@ -78,6 +80,11 @@ def is_number(value: Any) -> bool:
     except (ValueError, TypeError, RuntimeError, OverflowError):
         return False
     return array.ndim == 0 and array.dtype.kind in "biufO"
+
+
+def fits_float32(value: float) -> bool:
+    """Return True for a number that a float32 holds: not nan, not infinite, and not beyond the largest one."""
+    return abs(value) <= _LARGEST
 
 
 def not_a_number(value: object) -> MisfitError:

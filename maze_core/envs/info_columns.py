@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from maze_core.base.tree import Tree
-from maze_core.envs.checks import MisfitError, is_number
+from maze_core.envs.checks import MisfitError, fits_float32, is_number
 
 
 class InfoColumns:
@@ -53,7 +52,7 @@ class InfoColumns:
                     row,
                 )
             value = info[name]
-            if not is_number(value) or not isfinite(float(value)):
+            if not is_number(value) or not fits_float32(float(value)):
                 raise MisfitError(f"an info whose {name!r} is not a finite number: {value!r:.80}", row)
             self._last[name][row] = value
             self._sums[name][row] += float(value)

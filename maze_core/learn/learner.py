@@ -13,6 +13,7 @@ from torch.autograd import Variable
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers.settings import load_settings, settings_of
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep
@@ -51,9 +52,10 @@ def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
 
 
 def plugins_optimizer(networks: Iterable[tuple[nn.Module, float | None]], lr: float) -> Adam | None:
-    """Return Adam for networks with learning rates of their own, else `lr`; None if no parameter learns."""
-    groups = [
-        {"params": [p for p in network.parameters() if p.requires_grad], "lr": own or lr} for network, own in networks
+    """Return Adam for networks with rates of their own, else `lr` as it is scheduled; None if no parameter learns."""
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in network.parameters() if p.requires_grad], "lr": own or lr, "scheduled": own is None}
+        for network, own in networks
     ]
     groups = [group for group in groups if group["params"]]
     return Adam(groups) if groups else None
@@ -88,7 +90,10 @@ class Learner:
         self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
         self._of_plugins = _parameters_in(plugins_optimizer)
         self._parameters = _parameters_in(optimizer) + self._of_plugins
-        self._base_lrs = [group["lr"] for group in optimizer.param_groups]
+        optimizers = {"optimizer": optimizer, "plugins_optimizer": plugins_optimizer}
+        self._optimizers = {name: each for name, each in optimizers.items() if each is not None}
+        self._base_lrs = {name: [group["lr"] for group in each.param_groups] for name, each in self._optimizers.items()}
+        self._configured = {name: settings_of(each) for name, each in self._optimizers.items()}
         learning = {id(p) for p in self._parameters}
         self._of_policy = {id(p): name for name, p in policy.named_parameters() if id(p) in learning}
         self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
@@ -108,11 +113,13 @@ class Learner:
             )
 
     def scale_lr(self, factor: float | None) -> None:
-        """Set every learning rate to `factor` times the configured one; None: leave them."""
+        """Set every learning rate to `factor` times the configured one, but for a plugin's own; None: leave them."""
         if factor is None:
             return
-        for group, lr in zip(self.optimizer.param_groups, self._base_lrs, strict=True):
-            group["lr"] = lr * factor
+        for name, optimizer in self._optimizers.items():
+            for group, lr in zip(optimizer.param_groups, self._base_lrs[name], strict=True):
+                if group.get("scheduled", True):
+                    group["lr"] = lr * factor
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -251,15 +258,17 @@ class Learner:
         return {
             "optimizer": self.optimizer.state_dict(),
             "plugins_optimizer": None if self.plugins_optimizer is None else self.plugins_optimizer.state_dict(),
+            "configured": self._configured,
             "steps": self.steps,
             "sums": {name: list(pair) for name, pair in self._sums.items()},
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.plugins_optimizer is not None:
-            self.plugins_optimizer.load_state_dict(state["plugins_optimizer"])
+        """Restore the result of `state()`; settings of optimizers that are configured otherwise by now stay new."""
+        for name, optimizer in self._optimizers.items():
+            optimizer.load_state_dict(state[name])
+            # Earlier versions did not save what was configured.
+            load_settings(optimizer, state.get("configured", {}).get(name, []), self._configured[name])
         self.steps = state["steps"]
         self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}
 

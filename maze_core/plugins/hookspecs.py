@@ -116,9 +116,10 @@ class HookSpecs:
 
         When: once per run, after the policy and before the optimizer. Call rule: all results. Checkpoints contain
         the networks, and their parameters learn from the gradients of `compute_loss` with the learning rate
-        `config.lr` of the plugin, else the algorithm's, in the algorithm's steps and below its limit of gradients. A
-        `SideLearner` (`maze_core.learn.side_learner`) in the place of a network learns with an optimizer, a limit and
-        batches of its own. They are no part of the policy. On error: the run stops and the plugin is named.
+        `config.lr` of the plugin, else the algorithm's and its schedule, in the algorithm's steps and below its limit
+        of gradients. A `SideLearner` (`maze_core.learn.side_learner`) in the place of a network learns with an
+        optimizer, a limit and batches of its own. They are no part of the policy. On error: the run stops and the
+        plugin is named.
 
             class Curiosity(Plugin):
                 @hookimpl

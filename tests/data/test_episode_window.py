@@ -54,6 +54,19 @@ def test_a_restored_window_is_the_same(put):
     assert again.nbytes == window.nbytes == 3 * 16
 
 
+@pytest.mark.parametrize("put", [2, 4, 7])
+@pytest.mark.parametrize(("before", "after"), [(3, 5), (5, 3), (4, 2), (2, 9)])
+def test_a_window_of_another_capacity_keeps_the_newest_rows(put, before, after):
+    window, again = (EpisodeWindow(COLUMNS, size, 2, "algorithm.size", "rows") for size in (before, after))
+    for number in range(put):
+        window.put(row(number))
+    again.load_state(window.state())
+    kept = [*range(max(0, put - min(before, after)), put)]
+    assert (len(again), held(again)) == (len(kept), kept)
+    again.put(row(20))
+    assert held(again) == [*kept, 20][-after:]
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ConfigError, match=r"algorithm\.size: .*rows"):
         EpisodeWindow(COLUMNS, 10**15, 2, "algorithm.size", "rows")

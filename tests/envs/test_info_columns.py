@@ -108,6 +108,7 @@ def test_a_replayed_episode_has_its_whole_sum():
         (lambda cost: {"price": cost}, r"an info without 'cost', which the algorithm learns from: it has price"),
         (lambda cost: {"cost": float("nan")}, "whose 'cost' is not a finite number: nan"),
         (lambda cost: {"cost": "much"}, "whose 'cost' is not a finite number: 'much'"),
+        (lambda cost: {"cost": -1e39}, r"whose 'cost' is not a finite number: -1e\+39"),
     ],
 )
 def test_what_is_missing_or_no_number_ends_the_first_step(told, problem):

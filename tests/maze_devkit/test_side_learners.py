@@ -106,6 +106,17 @@ def test_its_updates_are_spread_over_the_epoch(quick, per_epoch, passes):
     assert (learner["updates"], learner["learner"]["steps"]) == (len(passes), 2 * len(passes))
 
 
+def test_a_resumed_network_learns_with_the_settings_of_the_new_configuration(quick):
+    context = quick(callbacks={"beside": beside()})
+    context.train()
+    saved = context.run.side_learners.state()["beside.model"]
+    again = SideLearner(torch.nn.Linear(2, 2), None, None, lr=0.5)
+    again.load_state(saved)
+    (group,), moments = again.state()["learner"]["optimizer"]["param_groups"], saved["learner"]["optimizer"]["state"]
+    assert (group["lr"], group["eps"]) == (0.5, 1e-8)
+    assert again.state()["learner"]["optimizer"]["state"][0]["exp_avg"].equal(moments[0]["exp_avg"])
+
+
 def test_an_optimizer_of_ones_own_is_used_and_saved(quick):
     class Own(beside()):
         @hookimpl

@@ -11,6 +11,7 @@ from maze_devkit.probes import Doors, Workshop
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.collect.policies.base import ActingPolicy
+from maze_core.run.context import RunContext
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 ASYMMETRIC = spaces.Box(np.array([-3, 1], np.float32), np.array([-1, 100], np.float32))
@@ -204,6 +205,15 @@ def test_the_coefficient_stays_where_it_is_not_tuned(sac):
     context.train()
     assert context.run.algorithm.temperature.coefficient().item() == 0
     assert len(context.run.learner.optimizer.param_groups) == 1
+
+
+def test_a_resumed_run_takes_the_coefficient_that_it_is_given(sac):
+    """Where it is not tuned, it is a setting like any other, and no checkpoint's."""
+    context = sac("Pendulum-v1", {"algorithm.entropy_tuning": False})
+    context.train(1)
+    context.close()
+    with RunContext.reopen(context.run_dir, {"algorithm.entropy_coef": 0.75}) as again:
+        assert again.run.algorithm.temperature.coefficient().item() == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("multiplier", [50.0, -50.0])

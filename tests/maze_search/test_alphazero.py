@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from maze_search.config import AlphaZeroConfig
 from maze_search.search import Node, Search, SearchTree
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.planner import Decision
+from maze_core.envs.several.agents import Round
 from maze_core.envs.simulator import Simulators
+from maze_core.plugins.hookspecs import hookimpl
 from tests.agents import BoxesSource, TeamSource
 from tests.maze_marl.games import TwoStepsSource
-from tests.maze_search.games import STONES, MoodySource, NimSource
+from tests.maze_search.games import STONES, MoodySource, Nim, NimSource
 
 SMALL = {
     "model.hidden": [16],
@@ -95,6 +99,63 @@ def test_the_score_and_what_is_backed_up_are_those_of_the_equations(quick):
     assert third.agent_row == -1
     assert tree.root.total[2] / tree.root.visits[2] == 1
     assert not tree.root.children[0].visits[2]  # forbidden
+
+
+class Step(gymnasium.Env):
+    """A single step: action 0 brings a promising place, action 1 a little reward. A time limit may end it."""
+
+    observation_space, action_space = spaces.Box(0, 1, (1,), np.float32), spaces.Discrete(2)
+
+    def __init__(self, cut):
+        self.cut = cut
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.array([1 - action], np.float32), 0.5 * float(action), not self.cut, self.cut, {}
+
+
+class CutNim(Nim):
+    """Cut after one move: each is then told how it stands."""
+
+    def step(self, actions):
+        super().step(actions)
+        return Round({}, truncated=dict.fromkeys(self.agents, self._look()))
+
+
+class CutNimSource(NimSource):
+    """An env source of those."""
+
+    @hookimpl
+    def make_agents_env(self, config, seed, index):
+        return CutNim()
+
+
+@pytest.mark.parametrize(("cut", "found"), [(True, 7.2), (False, 0)])
+def test_what_a_time_limit_cuts_off_is_expected_as_the_network_does(quick, monkeypatch, cut, found):
+    """As in what is learnt from: the value of the last observation; 0 only where the task itself is over."""
+    run = quick(lambda: Step(cut), "alphazero", SMALL | {"algorithm.gamma": 0.9}).run
+    monkeypatch.setattr(run.policy, "value", lambda obs: 8 * obs["observation"][:, 0])
+    simulator = Simulators(run.env_builder("evaluation")).episode(0)
+    simulator.begin(1)
+    search, roots = Search(run.policy, run.algorithm.config, explores=False), []
+    monkeypatch.setattr(search, "_chosen", lambda decision, root: roots.append(root) or 0)
+    with torch.no_grad():
+        search.choose([Decision(0, simulator, 0, np.random.default_rng(0))], {})
+    (root,) = roots
+    assert root.total[0] / root.visits[0] == pytest.approx(found)
+
+
+def test_in_a_game_each_expects_what_it_sees_itself_beyond_a_time_limit(quick, monkeypatch):
+    run = quick(CutNimSource, "alphazero", SMALL | {"algorithm.gamma": 0.5}).run
+    monkeypatch.setattr(run.policy, "value", lambda obs: obs["left"].argmax(-1).float())
+    search, (decision,), roots = Search(run.policy, run.algorithm.config, explores=False), decisions(run, [5]), []
+    monkeypatch.setattr(search, "_chosen", lambda decision, root: roots.append(root) or 0)
+    with torch.no_grad():
+        search.choose([decision], {})
+    assert (roots[0].total / roots[0].visits).tolist() == [2, 1.5, 1]  # half of the stones that are left
 
 
 @pytest.mark.learning

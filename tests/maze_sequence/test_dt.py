@@ -1,5 +1,7 @@
 """The Decision Transformer: acting is what was learnt, with the rewards it hears; refusals; exact resumes."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,11 +9,16 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_export.export import export_policy
+from maze_serve.app import build_app
+from maze_serve.json_values import to_json
+from maze_serve.policy import ServedPolicy
 from maze_view.insight import Insight, insight
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.tensors import to_tensors
+from maze_core.run.context import RunContext
+from tests.maze_serve.asked import ask
 from tests.recorded import BOX, OBSERVATION
 
 TINY = {
@@ -160,6 +167,38 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
         assert (reached >= expected) if target else (reached <= expected)
 
 
+def test_a_server_is_told_what_was_paid(quick, record):
+    run = sequence(quick, record(OBSERVATION, BOX, [9, 5]), lambda: SpacesEnv(OBSERVATION, BOX))
+    agent, asked = run.agent(), partial(ask, build_app(ServedPolicy(run), {}))
+    agent.reset()
+    seen = [OBSERVATION.sample() for _ in range(4)]
+    paid = [None, 2.5, -1.0, 7.0]
+    for observation, reward in zip(seen, paid, strict=True):
+        answer = asked("/act", {"observation": observation.tolist(), "reward": reward})
+        assert answer.json == {"action": to_json(agent.act(observation, reward))}
+    for wrong, status in ((None, 422), ("much", 400), (True, 400), (10**39, 422), (10**400, 422)):
+        answer = asked("/act", {"observation": seen[0].tolist(), "reward": wrong})
+        assert (answer.status, "reward" in answer.json["error"] or "paid" in answer.json["error"]) == (status, True)
+    assert asked("/act", {"observations": [each.tolist() for each in seen]}).status == 422
+    answer = asked("/act", {"observation": seen[1].tolist(), "reward": 0.5})
+    assert answer.json == {"action": to_json(agent.act(seen[1], 0.5))}  # what was refused is not remembered
+
+
+def test_a_saved_policy_may_be_asked_for_another_return(quick, record):
+    """The default is the best recorded one; what is asked for is a setting, not a part of the checkpoint."""
+    env = gymnasium.make("Pendulum-v1")
+    pay = lambda obs, actions: np.ones(len(actions["action"]), np.float32)  # noqa: E731
+    folder = record(env.observation_space, env.action_space, [3, 4], reward=pay)
+    few = {"algorithm.target_return": 2.0, "algorithm.epoch_length": 1, "evaluation.n_episodes": 1}
+    run = sequence(quick, folder, "Pendulum-v1", few)
+    run.train(1)
+    run.close()
+    for asked, wanted in ((2.0, 2.0), (-6.0, -6.0), (None, 4.0)):
+        with RunContext.open(run.run_dir, overrides={"algorithm.target_return": asked}) as context:
+            left = context.policy.initial_state(2)["policy/left"] * context.policy.context.scale
+            assert left.tolist() == pytest.approx([wanted] * 2)
+
+
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record, goes_on_exactly):
     env = gymnasium.make("Pendulum-v1")
@@ -175,6 +214,7 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record
         ({"steps": 1000}, "steps: dt learns from recorded data"),
         ({"model.critic": "separate"}, "model.critic: dt does not use"),
         ({"algorithm.heads": 3}, "algorithm: the size of 8 cannot be divided among 3 heads"),
+        ({"algorithm.target_return": 1e39}, "algorithm.target_return: must be less than"),
         ({"algorithm.dataset": "nowhere"}, "nowhere"),
         ({"env": "CartPole-v1"}, "was recorded with the observation space"),
     ],

@@ -12,7 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import concat_trees
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.agents.refusals import refused, value_problem, wrong_argument
-from maze_core.envs.checks import UnlikeSpaceError
+from maze_core.envs.checks import UnlikeSpaceError, fits_float32
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import MaskCheck
 from maze_core.models.memory import remembers
@@ -142,13 +142,15 @@ class SingleAgent:
 
         Raises:
             ConfigError: the observation is refused; the agent forgets nothing and does not remember this one. Or the
-                policy needs the reward.
+                policy needs the reward, and it is missing or not finite.
         """
         if self._agent.hears and self._taken and reward is None:
             raise ConfigError(
-                "this policy decides by what its last action was paid, too",
+                "this policy decides by what its last action was paid, too, and was told no reward",
                 hint="Next: agent.act(observation, reward), and agent.reset() where an episode begins",
             )
+        if self._agent.hears and reward is not None and not fits_float32(reward):
+            raise ConfigError(f"what the last action was paid must be a finite number, got {reward!r:.40}")
         tree = self._reader.tree(observation)
         if self._agent.hears and self._taken:
             self._agent.hear(self._taken, np.array([reward], np.float32))

@@ -131,15 +131,19 @@ def _largest_entropy(mask: Tensor, sizes: list[int], members: int) -> Tensor:
 
 
 class Temperature(nn.Module):
-    """The entropy coefficient, learnt as its logarithm."""
+    """The entropy coefficient, learnt as its logarithm, or as it was given."""
+
+    given: Tensor
 
     def __init__(self, initial: float, learns: bool) -> None:
         super().__init__()
         self.log_coef = nn.Parameter(torch.tensor(initial).log(), requires_grad=learns)
+        # In no checkpoint: a resumed run may be given another one.
+        self.register_buffer("given", self.log_coef.detach().clone(), persistent=False)
 
     def coefficient(self) -> Tensor:
         """The coefficient, without gradient, shape ()."""
-        return self.log_coef.detach().exp()
+        return (self.log_coef.detach() if self.log_coef.requires_grad else self.given).exp()
 
     def loss(self, surplus: Tensor) -> Tensor:
         """Return the coefficient's loss for an entropy that exceeds its target by `surplus`, both of shape ()."""

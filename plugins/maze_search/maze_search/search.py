@@ -42,13 +42,22 @@ class Node:
     Args:
         simulator: stands there.
         reward: [R], of the action that led there.
+        truncated: [R], whose part of the episode a time limit has cut; None: nobody's.
     """
 
-    __slots__ = ("agent_row", "children", "legal", "prior", "reward", "simulator", "total", "value", "visits")
+    # fmt: off
+    __slots__ = (
+        "agent_row", "beyond", "children", "cut", "legal", "prior", "reward", "simulator", "total", "value", "visits",
+    )
+    # fmt: on
 
-    def __init__(self, simulator: Simulator, reward: np.ndarray) -> None:
+    def __init__(self, simulator: Simulator, reward: np.ndarray, truncated: np.ndarray | None = None) -> None:
         self.simulator, self.reward, self.agent_row = simulator, reward, simulator.turn
         self.children: dict[int, Node] = {}
+        self.cut = np.zeros(0, np.int64) if truncated is None else np.flatnonzero(truncated)
+        """The rows of agents whose future nobody has judged yet, though it is cut here."""
+        self.beyond = np.zeros(simulator.rows)
+        """[R], what each agent would have been paid after a time limit, discounted to here."""
 
     def expand(self, prior: np.ndarray, value: float, legal: np.ndarray) -> None:
         """Let actions be tried: `prior` [A] is the network's policy, `value` what it expects, `legal` [A] bool."""
@@ -84,7 +93,7 @@ class SearchTree:
             if new:
                 twin = node.simulator.copy()
                 outcome = twin.step({"action": np.full(twin.rows, action)})
-                node.children[action] = Node(twin, outcome.reward)
+                node.children[action] = Node(twin, outcome.reward, outcome.truncated)
             self._actions.append(action)
             path.append(node.children[action])
             if new:
@@ -115,10 +124,9 @@ class SearchTree:
 
 def _for_all(node: Node) -> np.ndarray:
     """Return what each agent expects, [R]: in a game of two what one wins, the other loses."""
-    rows = node.simulator.rows
     if node.agent_row < 0:
-        return np.zeros(rows)
-    return np.where(np.arange(rows) == node.agent_row, node.value, -node.value)
+        return node.beyond.copy()
+    return np.where(np.arange(node.simulator.rows) == node.agent_row, node.value, -node.value)
 
 
 class Search(Planner):
@@ -146,7 +154,9 @@ class Search(Planner):
                 self._add_noise(root, decision.rng)
         for _ in range(self._config.n_simulations):
             paths = [tree.descend() for tree in trees]
-            self._judge([path[-1] for path in paths if path[-1].agent_row >= 0])
+            ends = [path[-1] for path in paths]
+            self._judge([end for end in ends if end.agent_row >= 0])
+            self._look_beyond([end for end in ends if end.agent_row < 0 and len(end.cut)])
             for tree, path in zip(trees, paths, strict=True):
                 tree.back_up(path)
         return {"action": np.array([self._chosen(each, root) for each, root in zip(decisions, roots, strict=True)])}
@@ -164,6 +174,16 @@ class Search(Planner):
             legal = obs[leaf].reshape(legal.shape) != 0
         for node, prior, value, allowed in zip(nodes, priors, values.tolist(), legal, strict=True):
             node.expand(prior, value, allowed)
+
+    def _look_beyond(self, nodes: Sequence[Node]) -> None:
+        """Expect what the network does where a time limit has cut the episode, as in what it learns."""
+        if not nodes:
+            return
+        obs = concat_trees([take_rows(node.simulator.obs, node.cut) for node in nodes])
+        values = self._policy.value(to_tensors(obs, next(self._policy.parameters()).device)).numpy(force=True)
+        for node, value in zip(nodes, np.split(values, np.cumsum([len(node.cut) for node in nodes])[:-1]), strict=True):
+            node.beyond[node.cut] = self._config.gamma * value
+            node.cut = node.cut[:0]
 
     def _add_noise(self, root: Node, rng: np.random.Generator) -> None:
         share, legal = self._config.noise_share, np.flatnonzero(root.legal)

@@ -23,7 +23,7 @@ class DTConfig(AlgorithmConfig):
     that contains several."""
     n_workers: PositiveInt = 1
     """Threads that read and verify the data."""
-    target_return: float | None = None
+    target_return: Annotated[float, Field(ge=-1e30, le=1e30)] | None = None
     """Return that is asked for where an episode begins, in rewards as the wrappers make them; none: that of the best
     recorded episode."""
     context: Annotated[int, Field(gt=0, le=1000)] = 20

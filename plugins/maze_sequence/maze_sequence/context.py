@@ -26,7 +26,7 @@ class Context(Memory):
     """
 
     target: Tensor
-    """[1], the return that is asked for where an episode begins."""
+    """[1], the return of the best recorded episode, which is asked for where the configuration names none."""
     scale: Tensor
     """[1], what returns are divided by."""
 
@@ -35,7 +35,7 @@ class Context(Memory):
         size, self.window, self.out_features = config.size, config.context, config.size
         check_room(12 * size * size * config.layers + (in_features + actions + config.max_steps) * size)
         self._features, self._actions = in_features, actions
-        self._heads, self._last = config.heads, config.max_steps - 1
+        self._heads, self._last, self._asked = config.heads, config.max_steps - 1, config.target_return
         self.returns, self.seen, self.acted = Dense(1, size), Dense(in_features, size), Dense(actions, size)
         self.times = nn.Embedding(config.max_steps, size)
         nn.init.normal_(self.times.weight, std=0.02)
@@ -50,11 +50,12 @@ class Context(Memory):
     def initial_state(self, rows: int) -> TensorTree:
         """Return an empty context: the last K - 1 steps as zeros, the wanted return in `left`, and the `time` 0."""
         past, zeros = self.window - 1, self.target.new_zeros
+        target = self.target if self._asked is None else self.target.new_tensor([self._asked])
         return {
             "seen": zeros(rows, past, self._features),
             "acted": zeros(rows, past, self._actions),
             "wanted": zeros(rows, past),
-            "left": (self.target / self.scale).repeat(rows),
+            "left": (target / self.scale).repeat(rows),
             "time": zeros(rows, dtype=torch.int64),
         }
 

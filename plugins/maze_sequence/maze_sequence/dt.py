@@ -53,7 +53,7 @@ class DecisionTransformer(Algorithm):
         return SequencePolicy((yield), self.config, getattr(config, "head_options", None))
 
     def setup(self, run: Run) -> None:
-        """Load the data; tell the policy which return to ask for."""
+        """Load the data; tell the policy the return of the best episode, and the largest number."""
         self._run, self._policy = run, cast("SequencePolicy", run.policy)
         self._data = data = load_recorded(run, self.config.dataset, self.config.n_workers)
         self._order = self.keep("order", RecordedOrder(run, data))
@@ -63,8 +63,7 @@ class DecisionTransformer(Algorithm):
         lengths = np.diff(data.starts)
         before = np.repeat(paid[data.starts[:-1]], lengths)
         self._returns = (np.repeat(returns, lengths) - (paid - before)).astype(np.float32)
-        target = self.config.target_return
-        self._policy.context.target.fill_(float(returns.max()) if target is None else target)
+        self._policy.context.target.fill_(float(returns.max()))
         self._policy.context.scale.fill_(max(float(np.abs(self._returns).max()), 1e-6))
 
     def batches(self) -> Iterator[Batch]:

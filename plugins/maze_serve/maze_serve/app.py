@@ -99,7 +99,7 @@ def _decided(policy: ServedPolicy, body: dict[str, Any]) -> tuple[dict[str, Any]
     if "observations" not in body:
         if "observation" not in body:
             raise RefusedRequestError(400, "the request has neither 'observation' nor 'observations'")
-        return {"action": policy.act(session, agent, body["observation"], info)}, 1
+        return {"action": policy.act(session, agent, body["observation"], info, _reward(body))}, 1
     several = body["observations"]
     if not isinstance(several, list) or len(several) > MOST_OBSERVATIONS:
         raise RefusedRequestError(400, f"'observations' must be a list of at most {MOST_OBSERVATIONS:,}")
@@ -135,6 +135,13 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
+
+
+def _reward(body: dict[str, Any]) -> float | None:
+    found = body.get("reward")
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+        raise RefusedRequestError(400, "'reward' must be a number")
+    return found
 
 
 def _text(body: dict[str, Any], name: str) -> str:

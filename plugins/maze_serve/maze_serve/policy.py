@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.single import compute_actions
-from maze_core.models.memory import remembers
+from maze_core.models.memory import hears, remembers
 from maze_serve.json_values import arrays_from_json, from_json, to_json
 
 if TYPE_CHECKING:
@@ -59,11 +59,14 @@ class ServedPolicy:
         """The names of the agents; empty where a single one acts."""
         return [name for name in self.spaces if name]
 
-    def act(self, session: str, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
-        """Return the action for an observation, both as JSON values.
+    def act(
+        self, session: str, agent: str, observation: Any, info: Mapping[str, Any], reward: float | None = None
+    ) -> Any:
+        """Return the action for an observation, both as JSON values; `reward`: what the last action was paid.
 
         Raises:
-            ConfigError: there is no such agent, or the policy was not trained for such an observation.
+            ConfigError: there is no such agent, or the policy was not trained for such an observation, or needs the
+                reward.
             UnfitValueError: the observation has another structure, shape or kind of number.
         """
         if agent not in self.spaces:
@@ -71,7 +74,7 @@ class ServedPolicy:
             raise ConfigError(f"there is no agent {agent!r:.80}; {known}")
         acting = self._agent(session)
         if not agent:
-            return to_json(acting.act(from_json(observation, self.spaces[agent][0])))
+            return to_json(acting.act(from_json(observation, self.spaces[agent][0]), reward))
         told = {key: arrays_from_json(each, f"info.{key}") for key, each in info.items()}
         return to_json(acting.act(agent, arrays_from_json(observation), told))
 
@@ -82,6 +85,8 @@ class ServedPolicy:
             ConfigError: as for `act`.
             UnfitValueError: likewise.
         """
+        if hears(self.context.policy):
+            raise ConfigError("this policy is told a reward after each step, so it takes one observation at a time")
         if agent or self._remembers or "" not in self.spaces:
             return [self.act(session, agent, each, info) for each in observations]
         seen = [from_json(each, self.spaces[""][0], f"observations.{i}") for i, each in enumerate(observations)]

@@ -1,0 +1,40 @@
+"""The settings of an optimizer's groups, such as learning rates and decays: what is configured, and what was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from maze_core.learn.optimizers.adam import Optimizer
+
+Settings = list[dict[str, Any]]
+"""Those of each group, without its parameters, as plain values."""
+
+
+def settings_of(optimizer: Optimizer) -> Settings:
+    """Return the settings of each group."""
+    return [{key: _plain(value) for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+
+
+def load_settings(optimizer: Optimizer, saved: Sequence[dict[str, Any]], configured: Settings) -> None:
+    """Give an optimizer whose state has been restored the settings that are configured otherwise than before.
+
+    All others stay as they were when the state was saved: a callback may have changed them since.
+
+    Args:
+        optimizer: with the settings of the saved state.
+        saved: what was configured in the run that saved it.
+        configured: what is configured now.
+    """
+    for group, before, now in zip(optimizer.param_groups, saved, configured, strict=False):
+        group.update({key: value for key, value in now.items() if key in before and _plain(before[key]) != value})
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as it comes back from a file, but for lists, which are tuples here."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    return tuple(value) if isinstance(value, list) else value
