@@ -212,8 +212,14 @@ def run_cells(rows: dict[str, Any]) -> results.Cells:
     return [
         [f"{name} {bsuite_id}", f"{run['seconds']:,.0f}", f"{steps_of(run['log']):,}"]
         for name in AGENTS
-        for bsuite_id, run in rows.get(name, {"runs": {}})["runs"].items()
+        for bsuite_id, run in sorted(rows.get(name, {"runs": {}})["runs"].items(), key=place)
     ]
+
+
+def place(entry: tuple[str, Any]) -> tuple[int, int]:
+    """Where the run of an id stands: by experiment and setting."""
+    experiment, _, setting = entry[0].partition(sweep.SEPARATOR)
+    return EXPERIMENTS.index(experiment), int(setting)
 
 
 def steps_of(log: str) -> int:
