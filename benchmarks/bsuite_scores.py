@@ -68,7 +68,7 @@ AGENTS = {
 LONG = ("cartpole", "mountain_car")
 """Experiments that begin so have up to a million steps."""
 EXPERIMENTS = sorted(summary_analysis.BSUITE_INFO, key=lambda name: (name.startswith(LONG), name))
-HEADERS = ["experiment", "settings", "episodes", *AGENTS]
+HEADERS = ["experiment", "episodes", "settings", *AGENTS]
 TAG_HEADERS = ["tag", *AGENTS]
 RUN_HEADERS = ["run", "seconds", "steps"]
 NONE, NOT_HERE = "-", "mnist"
@@ -82,24 +82,25 @@ logger, and its own code scores what was logged, between 0 and 1. Each agent has
 experiments; nothing was tuned for one of them. Episodes are as many as bsuite asks for, in one environment, and they
 are those of the training: there is no evaluation afterwards. Each run has the seed 1.
 
-The second column says how many settings of an experiment were played. bsuite's own small set, `sweep.TESTING`, is the
-first setting of the 13 experiments without added noise and scaled rewards; here at least the first of those is played,
-too. The score of some settings is not that of the whole experiment. The first is mostly the easiest: noise of 0.1, or
-`memory_len` with a last step that still shows what is to be remembered. A dash is a run that was not made. The `mnist`
-experiments download their pictures, which was not possible on the machine that made the table.
+In brackets beside each score is the number of settings that were played, of those that the experiment has; the last
+table names them. bsuite's own small set, `sweep.TESTING`, is the first setting of the 13 experiments without added
+noise and scaled rewards. The score of some settings is not that of the whole experiment. The first is mostly the
+easiest: noise of 0.1, or `memory_len` with a last step that still shows what is to be remembered. A dash is a run that
+was not made. The `mnist` experiments download their pictures, which was not possible on the machine that made the
+table.
 
 bsuite's report shows its scores as pictures, without their numbers, so none are copied here.
 """
 TAGS = """
 ## By tag
 
-The mean over those experiments above that have the tag and were played, as bsuite computes it. Agents have not all
-played the same ones.
+The mean over the experiments that have the tag and were played, as bsuite computes it, with their number. Agents have
+not all played the same ones.
 """
 SETTINGS = """
 ## Settings
 
-Everything else has Maze's defaults. Rewards are divided by their running scale, since bsuite examines that; DQN has the
+Everything else has Maze's defaults. PPO divides rewards by their running scale, since bsuite examines that. DQN has the
 values of bsuite's own DQN, but learns from a batch after four steps instead of one.
 """
 
@@ -179,16 +180,14 @@ def said(agent: Agent) -> str:
 
 
 def cells_of(rows: dict[str, Any]) -> results.Cells:
-    """The table: a line for each experiment."""
+    """The table: a line for each experiment, with the score of each agent and of how many settings it is."""
     scores = {name: dict(by_experiment(row["runs"])[["bsuite_env", "score"]].values) for name, row in rows.items()}
     lines = []
     for experiment in EXPERIMENTS:
-        ids = [each for each in sweep.SWEEP if each.partition("/")[0] == experiment]
-        played = {sum(each in row["runs"] for each in ids) for row in rows.values()} - {0}
-        count = "-".join(str(each) for each in sorted({min(played), max(played)})) if played else "0"
-        found = [scores.get(name, {}).get(experiment, math.nan) for name in AGENTS]
-        episodes = f"{sweep.EPISODES[ids[0]]:,}"
-        lines.append([experiment, f"{count} of {len(ids)}", episodes, *map(cell, found)])
+        ids = [each for each in sweep.SWEEP if each.partition(sweep.SEPARATOR)[0] == experiment]
+        counts = {name: sum(each in row["runs"] for each in ids) for name, row in rows.items()}
+        found = [cell(scores.get(name, {}).get(experiment, math.nan), counts.get(name, 0)) for name in AGENTS]
+        lines.append([experiment, f"{sweep.EPISODES[ids[0]]:,}", str(len(ids)), *found])
     return lines
 
 
@@ -199,10 +198,7 @@ def tag_cells(rows: dict[str, Any]) -> results.Cells:
         scored = by_experiment(row["runs"])
         means = summary_analysis.ave_score_by_tag(scored, [])
         counts = {tag: sum(f"'{tag}'" in tags for tags in scored["tags"]) for tag in means["tag"]}
-        columns[name] = {
-            tag: f"{cell(mean)} ({counts[tag]})" if counts[tag] else NONE
-            for tag, mean in zip(means["tag"], means["score"], strict=True)
-        }
+        columns[name] = {tag: cell(mean, counts[tag]) for tag, mean in zip(means["tag"], means["score"], strict=True)}
     tags = sorted(summary_analysis.ALL_TAGS)
     return [[tag.replace("_", " "), *(columns.get(name, {}).get(tag, NONE) for name in AGENTS)] for tag in tags]
 
@@ -228,8 +224,9 @@ def steps_of(log: str) -> int:
     return int(last.split(",")[header.split(",").index("steps")])
 
 
-def cell(score: float) -> str:
-    return NONE if math.isnan(score) else f"{score:.2f}"
+def cell(score: float, count: int) -> str:
+    """A score and of how many settings or experiments it is."""
+    return f"{score:.2f} ({count})" if count else NONE
 
 
 if __name__ == "__main__":

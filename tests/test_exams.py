@@ -53,7 +53,7 @@ def test_bsuite_scores_the_experiments_that_were_played_by_its_own_code(script):
     found = scores.by_experiment(runs).set_index("bsuite_env")["score"]
     assert found.to_dict() == pytest.approx({"deep_sea": 0.5, "catch": 0.75})
     lines = {line[0]: line for line in scores.cells_of({"ppo": {"runs": runs}})}
-    assert lines["deep_sea"][:4] == ["deep_sea", "2 of 21", "10,000", "0.50"]
+    assert lines["deep_sea"][:4] == ["deep_sea", "10,000", "21", "0.50 (2)"]
     assert lines["mnist"][3:] == ["-", "-", "-"]
     tags = {line[0]: line[1:] for line in scores.tag_cells({"ppo": {"runs": runs}})}
     assert tags["exploration"] == ["0.50 (1)", "-", "-"]
