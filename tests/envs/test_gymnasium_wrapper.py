@@ -27,6 +27,24 @@ class Offset(gymnasium.RewardWrapper):
         return float(reward) + self.by
 
 
+class OfThisPackage(gymnasium.Wrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        assert type(env).__name__ == "CartPoleEnv"
+
+
+class Reaching(gymnasium.Wrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        self.half = env.length / 2
+
+
+class Failing(gymnasium.Wrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        assert env is None, "a fault of its own"
+
+
 def function(env):
     return env
 """
@@ -71,6 +89,21 @@ def test_what_is_no_wrapper_is_said(wrapper, message):
     env, _ = env_config({"name": "gymnasium", "id": "CartPole-v1"})
     with pytest.raises(ConfigError, match=message):
         EnvBuilder(env, (config,))(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("OfThisPackage", r"AssertionError.*\(wrappers_of_a_user.py, line \d+\)"), ("Reaching", "AttributeError.*length")],
+)
+def test_a_class_that_takes_only_the_bare_environment_is_told_from_one_that_fails(name, said):
+    env, _ = env_config({"name": "gymnasium", "id": "CartPole-v1"})
+    config = GymnasiumWrapperConfig(name="gymnasium", id=f"wrappers_of_a_user:{name}")
+    with pytest.raises(ConfigError, match=rf"^wrappers.0.id: .*:{name} takes the environment itself.*{said}") as caught:
+        EnvBuilder(env, (config,))(0)
+    assert "def make() -> gymnasium.Env" in caught.value.hint
+    failing = GymnasiumWrapperConfig(name="gymnasium", id="wrappers_of_a_user:Failing")
+    with pytest.raises(AssertionError, match="a fault of its own"):
+        EnvBuilder(env, (failing,))(0)
 
 
 def test_returns_stay_raw_and_a_run_goes_on_where_the_class_is_named_again(quick, tmp_path):

@@ -113,7 +113,7 @@ def test_what_a_module_here_registers_is_offered_without_an_import(tmp_path, mon
 def test_an_unknown_id_is_refused_before_anything_is_built(monkeypatch, env_id, message, hint):
     for known in [name for name in gymnasium.registry if name.startswith("ALE/")]:
         monkeypatch.delitem(gymnasium.registry, known)  # as where nobody has imported ale_py
-    monkeypatch.setattr(sys, "path", [each for each in sys.path if not (Path(each) / "bsuite").exists()])
+    monkeypatch.setitem(sys.modules, "bsuite", None)  # as where it is not installed
     with pytest.raises(ConfigError, match=message) as caught:
         source(env_id)
     assert caught.value.where == "env.id"

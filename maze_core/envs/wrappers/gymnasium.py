@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 import gymnasium
 from pydantic import Field, JsonValue
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.blame import blame
+from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.masks import check_kept
@@ -19,6 +20,7 @@ from maze_core.envs.wrappers.carry import below_meter, has_vector_reward
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 
 Env = gymnasium.Env[Any, Any]
@@ -58,6 +60,10 @@ class GymnasiumWrapper(Plugin):
             if "argument" not in str(exc):
                 raise
             raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
+        except Exception as exc:
+            if isinstance(exc, MazeError) or not self._takes(env.unwrapped):
+                raise
+            raise _only_bare(self.config.id, exc) from None
         check_kept(env, wrapped, self.config.id)
         return wrapped
 
@@ -86,6 +92,25 @@ class GymnasiumWrapper(Plugin):
     def _wrapped(self, env: Env) -> Env:
         wrapped: Env = self._wrapper(env, **with_arrays(self._wrapper, self.config.kwargs))
         return wrapped
+
+    def _takes(self, env: Env) -> bool:
+        try:
+            self._wrapped(env)
+        except Exception:  # noqa: BLE001 — the constructor may fail in any way
+            return False
+        return True
+
+
+def _only_bare(name: str, exc: Exception) -> ConfigError:
+    """Return the error about a class that takes an environment, but not with another wrapper around it."""
+    place = blame(exc)
+    return ConfigError(
+        f"{name} takes the environment itself, but not with the layers of gymnasium and Maze around it: {describe(exc)}"
+        + (f" ({place})" if place else ""),
+        "id",
+        "Next: let it use env.unwrapped, or wrap the environment in a function of your own,"
+        " def make() -> gymnasium.Env, and name that one: --env my_module:make",
+    )
 
 
 def _of_supersuit(module: str, title: str, found: Any) -> bool:
