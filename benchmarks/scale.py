@@ -72,11 +72,11 @@ each: {STEPS} ms divided by driver time. Longer rollouts or several environments
 costs nearly the same whatever its length. The rows whose rollouts take {STEPS / 1000:g} s measure the end itself; as
 the simulated workers share the processors with the driver, they are lower bounds.
 
-More connections cost more: compare 64 processes with 16 for the same 256 workers. So on other nodes, where there are
-three or more workers, a station gathers their answers: the driver sends it one message for all jobs of its node, and
-gets one for all answers that are there. An answer waits at most a twentieth of the time its job took, and at most 50
-ms. In the rows with stations each process stands for a node, and the station is another process beside it: the driver's
-work then grows with the nodes.
+More connections cost more: compare 64 processes with 16 for the same 256 workers. So where nodes have eight workers or
+more, a station on each gathers their answers: the driver sends it one message for all jobs of its node, and gets one
+for all answers that are there. An answer waits at most a twentieth of the time its job took, and at most 50 ms. In the
+rows with stations each process stands for a node, and the station is another process beside it: the driver's work then
+grows with the nodes. With four workers for each node, in the rows of 64, they do not pay yet for IMPALA.
 
 Made by `python benchmarks/scale.py`.
 """

@@ -108,7 +108,7 @@ def test_the_jobs_of_a_lost_node_go_to_the_others_at_once(cluster):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:worker", "ignore:with the worker")
-def test_a_station_gathers_the_answers_of_its_node_until_that_is_lost(cluster, tmp_path):
+def test_a_station_gathers_the_answers_of_its_node_until_that_is_lost(cluster, monkeypatch):
     """Workers here, and behind stations on two nodes, of which one comes later and one is lost."""
     from maze_ray.config import RayConfig
     from maze_ray.pool import RayPool
@@ -116,6 +116,7 @@ def test_a_station_gathers_the_answers_of_its_node_until_that_is_lost(cluster, t
 
     from tests.runners.pool_contract import Answers
 
+    monkeypatch.setattr("maze_ray.lines.FEWEST", 3)
     large = cluster.add_node(num_cpus=3)
     pool = RayPool(Answers(), 7, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
     try:

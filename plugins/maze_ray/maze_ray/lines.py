@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from maze_ray.socket_channel import Door, has_channels, new_address
-from maze_ray.stations import FEWEST, Stations
+from maze_ray.stations import Stations
 from maze_ray.ways import OwnLine, StationLine
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from maze_ray.member import Member
     from maze_ray.socket_channel import Arrivals
     from maze_ray.stations import Gate
+
+FEWEST = 8
+"""Workers of a node, on average, from which on stations pay: with four, the driver of IMPALA has more to do than
+without, and that of PPO a little less (`benchmarks/scale.py`)."""
 
 
 class Lines:

@@ -18,13 +18,8 @@ if TYPE_CHECKING:
     from maze_ray.parameters import Parameters, Sent
     from maze_ray.station import Answered, Given
 
-FEWEST = 3
-"""Workers of a node, on average, from which on stations pay: for two, a call to the station and its answer are as much
-as calls of both."""
-
 STARTS_WITHIN = 30.0
 """Seconds; workers do without a station that does not."""
-
 _SOON = 0.002
 """Seconds in which jobs gather that are given one by one."""
 
