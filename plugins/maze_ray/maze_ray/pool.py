@@ -305,6 +305,8 @@ class RayPool(QueuedPool):
         self._absent.discard(member.number)
         joining, member.joining = member.joining, None
         if not on_line:
+            if joining is not None:
+                joining.close()
             return
         member.way = joining or self._own_line(member)
         member.service = self._expect(member, member.actor.serve.remote())
