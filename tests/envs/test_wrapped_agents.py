@@ -114,6 +114,20 @@ def test_limits_and_repeated_actions_concern_all():
     assert (len(env.asked), outcome.rewards, outcome.acting["agent 0"].tolist()) == (3, {"agent 0": 3.0}, [3.0])
 
 
+def test_numbers_of_each_agents_info_are_added_up_over_repeated_actions():
+    zero = np.zeros(1, np.float32)
+    both = {"a": zero, "b": zero}
+    infos = [{"a": {"cost": 1.0, "x": i}, "b": {"cost": 10.0}, "c": {}} for i in range(3)]
+    env = around(
+        Script([Round(both), *(Round(both, infos=info) for info in infos)]),
+        "step_skip",
+        overrides=["wrappers.0.steps=3", "wrappers.0.add_up=[cost]"],
+    )
+    env.reset(seed=1)
+    outcome = env.step({"a": 0, "b": 0})
+    assert outcome.infos == {"a": {"cost": 3.0, "x": 2}, "b": {"cost": 30.0}, "c": {}}
+
+
 class Twice(gymnasium.Wrapper):
     def step(self, action):
         self.env.step(action)

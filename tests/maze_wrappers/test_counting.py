@@ -31,6 +31,38 @@ class Spy(gymnasium.Wrapper):
         return self.last, reward, terminated, truncated, info
 
 
+class Charged(gymnasium.Env):
+    """Costs 1, 2, 3… for the steps of an episode of five."""
+
+    observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, self.steps == 5, False, {"cost": np.float32(self.steps), "at": self.steps}
+
+
+@pytest.mark.parametrize(
+    ("names", "costs", "said"), [(["cost"], [6.0, 9.0], ""), ([], [3.0, 5.0], ""), (["price"], [], "no number 'price'")]
+)
+def test_a_cost_is_added_up_over_skipped_steps_as_the_reward_is(quick, names, costs, said):
+    context = quick(Charged, wrappers=[{"name": "step_skip", "steps": 3, "add_up": names}])
+    env = context.run.env_builder("training")(0)
+    env.reset(seed=1)
+    if said:
+        with pytest.raises(RunError, match=rf"{said} to add up, but \['at', 'cost'\]"):
+            env.step(0)
+        return
+    found = [env.step(0) for _ in costs]
+    assert [(reward, info["cost"], info["at"]) for _, reward, _, _, info in found] == [
+        (3.0, costs[0], 3),
+        (2.0, costs[1], 5),
+    ]
+
+
 def evaluated(quick, env, wrappers):
     small = {"model.hidden": [4], "evaluation.n_episodes": 1, "evaluation.num_envs": 1}
     context = quick(env, overrides={**small, "evaluation.deterministic": False}, wrappers=wrappers)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.envs.checks import is_number
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
 from maze_core.envs.wrappers.carry import lasting_layers, layers
 
@@ -146,23 +147,45 @@ class WrappedParts(WrappedAgents):
 
 
 class RepeatedActions(WrappedAgents):
-    """Takes the actions of all several times, until an agent ends or others act, and adds up the rewards."""
+    """Takes the actions of all several times, until an agent ends or others act, and adds up the rewards.
 
-    def __init__(self, env: MultiAgentEnv, steps: int) -> None:
+    Args:
+        env: what is wrapped.
+        steps: how often.
+        add_up: the numbers of each agent's info that are added up, too.
+    """
+
+    def __init__(self, env: MultiAgentEnv, steps: int, add_up: Sequence[str] = ()) -> None:
         super().__init__(env)
-        self._steps = steps
+        self._steps, self._add_up = steps, add_up
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Step several times."""
         rewards, raw = dict[str, float](), dict[str, float]()
+        sums: dict[str, dict[str, float]] = {}
         for _ in range(self._steps):
             outcome = self.env.step(actions)
             for total, paid in ((rewards, outcome.rewards), (raw, outcome.raw or outcome.rewards)):
                 for agent, reward in paid.items():
                     total[agent] = total.get(agent, 0.0) + reward
+            for agent, info in outcome.infos.items():
+                if info:  # an agent may be told nothing
+                    add_numbers(sums.setdefault(agent, {}), info, self._add_up)
             if outcome.acting.keys() != actions.keys():
                 break
-        return replace(outcome, rewards=rewards, raw=raw)
+        added = {agent: {**outcome.infos.get(agent, {}), **numbers} for agent, numbers in sums.items()}
+        return replace(outcome, rewards=rewards, raw=raw, infos={**outcome.infos, **added})
+
+
+def add_numbers(sums: dict[str, float], info: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Add the numbers of an info to sums, by their names. Raise RunError if one is missing."""
+    for name in names:
+        if not is_number(info.get(name)):
+            raise RunError(
+                f"the info of a step has no number {name!r} to add up, but {sorted(map(str, info))}\n"
+                "Next: correct `add_up` of the wrapper step_skip."
+            )
+        sums[name] = sums.get(name, 0.0) + float(info[name])
 
 
 def _inner(wrapped: Env, action: Any) -> Any:

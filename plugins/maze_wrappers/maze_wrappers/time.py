@@ -9,7 +9,7 @@ import gymnasium
 from pydantic import Field
 
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
-from maze_core.envs.several.wrapped import RepeatedActions
+from maze_core.envs.several.wrapped import RepeatedActions, add_numbers
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -43,6 +43,9 @@ class StepSkipConfig(PluginConfig):
 
     steps: int = Field(default=4, ge=1)
     """Environment steps per action. The run and the algorithm's `gamma` count them as one step."""
+    add_up: tuple[str, ...] = ()
+    """Numbers of the `info` that are added up as rewards are, such as the `cost` of PPO-Lagrangian. All other entries
+    are those of the last step."""
 
 
 class StepSkip(Plugin):
@@ -59,23 +62,24 @@ class StepSkip(Plugin):
         """Wrap the environment."""
         env = yield
         check_single_actor(env, "step_skip", "an action is that of one turn", "Remove this wrapper.")
-        return _Skipping(env, self.config.steps)
+        return _Skipping(env, self.config)
 
     def wrap_agents(self, env: MultiAgentEnv) -> MultiAgentEnv:
         """Take the actions of all agents several times."""
-        return RepeatedActions(env, self.config.steps)
+        return RepeatedActions(env, self.config.steps, self.config.add_up)
 
 
 class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
-    def __init__(self, env: Env, steps: int) -> None:
+    def __init__(self, env: Env, config: StepSkipConfig) -> None:
         super().__init__(env)
-        self._count = steps
+        self._config = config
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        total = 0.0
-        for _ in range(self._count):
+        total, sums = 0.0, dict[str, float]()
+        for _ in range(self._config.steps):
             observation, reward, terminated, truncated, info = self.env.step(action)
             total += float(reward)
+            add_numbers(sums, info, self._config.add_up)
             if terminated or truncated:
                 break
-        return observation, total, terminated, truncated, info
+        return observation, total, terminated, truncated, {**info, **sums}
