@@ -47,7 +47,7 @@ def test_a_worker_a_node_and_the_driver_are_killed_one_after_the_other(cluster, 
         time.sleep(0.1)
     (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     kill(node, "raylet")
-    run.wait_for_epoch(run.epoch() + 2, 30)  # the others do its work at once, and Ray tells of it later
+    run.wait_for_epoch(run.epoch() + 2, 10)  # the others do its work at once, and Ray tells of it later
     run.driver.kill()
     run.driver.wait()
     cluster.remove_node(node, allow_graceful=False)
@@ -72,7 +72,7 @@ def test_the_head_is_lost(cluster, trained, part, what, why):
     kill(cluster.head_node, part)
     began = time.monotonic()
     assert run.driver.wait(30) == 1, run.said()
-    assert time.monotonic() - began < 20  # 15 on a quiet machine
+    assert time.monotonic() - began < 15
     said = run.said()
     error = said[said.rindex("error: the Ray cluster at ") :].splitlines()
     assert error[0].partition(" is gone: ")[2].startswith(why)
@@ -91,7 +91,7 @@ def test_the_head_of_a_ray_of_its_own_is_lost(trained, part):
     os.kill(pid, signal.SIGKILL)
     began = time.monotonic()
     assert run.driver.wait(30) == 1, run.said()
-    assert time.monotonic() - began < 20  # 15 on a quiet machine
+    assert time.monotonic() - began < 15
     assert f"Next: maze resume {run.run_dir}" in run.said()
     run.wait_until_clean(15)
     assert not folder.exists()

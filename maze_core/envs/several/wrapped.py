@@ -169,7 +169,7 @@ class RepeatedActions(WrappedAgents):
                 for agent, reward in paid.items():
                     total[agent] = total.get(agent, 0.0) + reward
             for agent, info in outcome.infos.items():
-                if info:  # an agent may be told nothing
+                if info and self._add_up:  # an agent may be told nothing
                     add_numbers(sums.setdefault(agent, {}), info, self._add_up)
             if outcome.acting.keys() != actions.keys():
                 break

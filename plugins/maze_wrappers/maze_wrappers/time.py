@@ -82,4 +82,4 @@ class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
             add_numbers(sums, info, self._config.add_up)
             if terminated or truncated:
                 break
-        return observation, total, terminated, truncated, {**info, **sums}
+        return observation, total, terminated, truncated, {**info, **sums} if sums else info
