@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import signal
@@ -134,6 +135,7 @@ class Connection:
         thread = threading.Thread(target=self._ray.shutdown, daemon=True)
         thread.start()
         thread.join(_LEAVING)
+        atexit.unregister(self._ray.shutdown)  # the end of the process would wait for this thread
 
     def _begin(self, wanted: str, code: Sequence[str], *, named: bool) -> None:
         before = dict(os.environ)
@@ -210,12 +212,26 @@ def _kill_all(ray: Any, folder: Path) -> None:
     """Kill all processes of a Ray of our own that is lost; left alone, some would wait for it, and write."""
     node, ray._private.worker._global_node = ray._private.worker._global_node, None  # Ray's end makes folders anew
     if node is not None:
+        # Those that name themselves may have written over the variable by which they are known.
+        children = [child for kind in node.all_processes.values() for each in kind for child in _children(each.process)]
         node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+        for child in children:
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
     mark = f"{_MARK}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if mark in (process / "environ").read_bytes().split(b"\0"):
                 os.kill(int(process.name), signal.SIGKILL)
+
+
+def _children(process: Any) -> list[int]:
+    """Return the processes that a process has started and that are still there."""
+    found: list[int] = []
+    for task in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
 
 
 def _job_config() -> Any:
