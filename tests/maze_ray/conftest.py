@@ -56,6 +56,7 @@ def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     folder, *running = clusters
     monkeypatch.setenv("MAZE_TEST_CLUSTER", folder)
     monkeypatch.setenv("RAY_TMPDIR", folder)
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # beside other tests, workers with Ray's 15 hardly get on
     Path(folder, "ray").mkdir(exist_ok=True)  # the cluster leaves its address there, where nobody else looks for one
     if running and (running[0].head_node.dead_processes() or not running[0].head_node.live_processes()):
         clusters.pop().shutdown()

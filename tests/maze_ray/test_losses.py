@@ -39,12 +39,10 @@ def kill(node, part):
 
 def test_a_worker_a_node_and_the_driver_are_killed_one_after_the_other(cluster, trained):
     run = trained(cluster.address)
-    while len(run.workers()) < 2:
-        time.sleep(0.1)
+    run.wait_for_workers(4)  # two for rollouts and two for evaluations; the latter need no CPU
     os.kill(run.workers()[0], signal.SIGKILL)
     run.wait_for_epoch(run.epoch() + 2, 30)
-    while len(run.workers(at_work=True)) < 2:
-        time.sleep(0.1)
+    run.wait_for_workers(4)
     (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     kill(node, "raylet")
     run.wait_for_epoch(run.epoch() + 2, 10)  # the others do its work at once, and Ray tells of it later

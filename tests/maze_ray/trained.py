@@ -93,9 +93,18 @@ class TrainedRun:
         name, value = self.mark.split("=")
         return [pid for pid in all_processes() if environment_of(pid).get(name) == value]
 
-    def workers(self, *, at_work: bool = False) -> list[int]:
-        """The processes of its workers on the cluster of the tests, or on its own Ray; or those that are set up."""
-        wanted = r"ray::Worker(?!\.setup|\.__init__)" if at_work else "ray::Worker"
+    def workers(self) -> list[int]:
+        """The processes of its workers on the cluster of the tests, or on its own Ray."""
+        return self._workers("ray::Worker")
+
+    def wait_for_workers(self, count: int, patience: float = 60.0) -> None:
+        """Return when so many workers are set up."""
+        deadline = time.monotonic() + patience
+        while len(self._workers(r"ray::Worker(?!\.setup|\.__init__)")) < count:
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.1)
+
+    def _workers(self, wanted: str) -> list[int]:
         mine = [pid for pid in all_processes() if environment_of(pid).get(CLUSTER) == self._cluster]
         return [pid for pid in {*mine, *self.processes()} if re.match(wanted, command_of(pid))]
 
