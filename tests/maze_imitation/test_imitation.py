@@ -26,10 +26,12 @@ def imitation(quick, folder, algorithm="gail", env=lambda: SpacesEnv(OBSERVATION
 
 
 class Ending(SpacesEnv):
-    """Episodes of 2 steps, which end by themselves in every second environment and are cut in the others."""
+    """Episodes of 2 steps, which end by themselves, or are cut; by default the one or the other by their seed."""
+
+    ending = None
 
     def reset(self, *, seed=None, options=None):
-        self.taken, self.ends = 0, seed % 2 == 0
+        self.taken, self.ends = 0, seed % 2 == 0 if self.ending is None else self.ending
         return super().reset(seed=seed, options=options)
 
     def step(self, action):
@@ -38,14 +40,19 @@ class Ending(SpacesEnv):
         return obs, reward, self.taken == 2 and self.ends, self.taken == 2 and not self.ends, {}
 
 
-@pytest.mark.parametrize("algorithm", ["gail", "airl"])
-def test_rewards_are_those_of_the_discriminator_for_every_step(quick, record, algorithm):
-    """Step by step from the rollout's own arrays: what followed, and what a termination ends."""
+@pytest.mark.parametrize(("algorithm", "absorbing"), [("gail", False), ("airl", False), ("gail", True), ("airl", True)])
+def test_rewards_are_those_of_the_discriminator_for_every_step(quick, record, algorithm, absorbing):
+    """Step by step from the rollout's own arrays: what followed, and what a termination ends or pays for ever."""
     more = {"algorithm.normalize_rewards": False, "model.normalize_observations": True}
+    more["algorithm.absorbing_state"] = absorbing
     context = imitation(quick, record(OBSERVATION, BOX), algorithm, lambda: Ending(OBSERVATION, BOX), more)
     run, plugin = context.run, context.run.algorithm
-    rollout = plugin.kept["collector"].collect()
     network, policy, discount = plugin.discriminator, run.policy, plugin.config.gamma
+    for_ever = 0.0
+    if absorbing:
+        network.absorbing.data.fill_(-0.3)
+        for_ever = discount / (1 - discount) * (-0.3 if algorithm == "airl" else np.log1p(np.exp(-0.3)))
+    rollout = plugin.kept["collector"].collect()
     cuts = {}
     for t, columns, final in rollout.truncations:
         cuts.update({(t, column): obs for column, obs in zip(columns, final["observation"], strict=True)})
@@ -70,6 +77,7 @@ def test_rewards_are_those_of_the_discriminator_for_every_step(quick, record, al
                 beyond = 0.0 if rollout.terminated[t, column] else discount * height(following)
                 logit += beyond - height(obs) - acting.log_prob(acting.from_env_action(action)).item()
         expected = logit if algorithm == "airl" else np.log1p(np.exp(logit))
+        expected += for_ever if rollout.terminated[t, column] else 0.0
         assert rollout.rewards[t, column] == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
@@ -91,6 +99,21 @@ def test_the_discriminator_learns_to_tell_them_apart_from_actions_of_any_kind(qu
     judged = context.run.algorithm._judged
     logits, expert = context.run.algorithm.discriminator(context.policy, judged), judged.extra["expert"] > 0
     assert ((logits > 0) == expert).float().mean() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("length", "ends", "low", "high"), [(2, False, 0.5, 5), (90, True, -5, -0.5), (2, True, -0.4, 0.4)]
+)
+def test_the_state_after_the_end_is_rated_by_who_gets_there(quick, record, length, ends, low, high):
+    """The expert's episode ends after `length` steps, those of the policy after two or never."""
+
+    class Env(Ending):
+        ending = ends
+
+    more = {"algorithm.absorbing_state": True, "algorithm.discriminator_lr": 0.1, "algorithm.n_discriminator_epochs": 9}
+    context = imitation(quick, record(OBSERVATION, BOX, [length]), "airl", lambda: Env(OBSERVATION, BOX), more)
+    context.train()
+    assert low < context.run.algorithm.discriminator.absorbing.item() < high
 
 
 @pytest.mark.parametrize(("reward", "sign"), [("positive", 1), ("negative", -1), ("difference", 0)])
@@ -128,6 +151,7 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record
         ("gail", {"model.critic": "none"}, "model.critic: gail needs"),
         ("gail", {"algorithm.discriminator_lr": 0}, "algorithm.discriminator_lr"),
         ("airl", {"algorithm.reward": "positive"}, "algorithm.reward"),
+        ("airl", {"algorithm.absorbing_state": True, "algorithm.gamma": 1}, "absorbing_state needs gamma below 1"),
         ("gail", {"algorithm.dataset": "nowhere"}, "nowhere"),
         ("airl", {"env": "CartPole-v1"}, "was recorded with the observation space"),
     ],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
@@ -48,6 +48,15 @@ class AdversarialConfig(AlgorithmConfig):
     """Steps of the policy in a minibatch of the discriminator, and on average as many of the expert."""
     n_discriminator_epochs: NonNegativeInt = 1
     """Passes of the discriminator over each rollout; 0: it stays as it was drawn."""
+    absorbing_state: bool = False
+    """An episode that ended goes on for ever in one state, whose reward the discriminator learns as well. Then neither
+    to end nor to go on pays by the sign of the rewards alone. Needs `gamma` below 1."""
+
+    @model_validator(mode="after")
+    def _has_a_horizon(self) -> Self:
+        if self.absorbing_state and self.gamma == 1:
+            raise ValueError("absorbing_state needs gamma below 1, or its return is infinite")
+        return self
 
 
 class GAILConfig(AdversarialConfig):
