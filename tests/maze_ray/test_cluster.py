@@ -168,7 +168,7 @@ def test_a_lost_head_is_noticed_while_messages_come_and_workers_end(cluster, mon
 
 
 @pytest.mark.slow
-def test_workers_without_room(cluster, tmp_path):
+def test_workers_without_room(cluster, monkeypatch):
     """One worker too many for the cluster. Its jobs are done by others, and it joins when there is room."""
     from maze_ray.config import RayConfig
     from maze_ray.pool import RayPool
@@ -192,7 +192,12 @@ def test_workers_without_room(cluster, tmp_path):
         assert len(pool.pids) == cpus + 1
     finally:
         pool.close()
-    with pytest.raises(RunError, match=r"(?s)did not find free CPUs and start within 2 seconds.*CPUs: \d\. "):
+    monkeypatch.setattr("maze_ray.pool._NOTICE", 1.0)
+    room = r"the cluster has \d CPUs, \d of them free \(a worker needs 100\)"
+    with (
+        pytest.raises(RunError, match=f"did not find free CPUs and start within 2 seconds; {room}\nNext: free some"),
+        pytest.warns(RuntimeWarning, match=f"no worker has started for 1 seconds; {room}"),
+    ):
         RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address, start_timeout=2.0), 100.0)
 
 

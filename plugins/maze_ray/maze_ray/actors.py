@@ -40,6 +40,17 @@ class Actors:
         """Return the nodes that are there, without the driver's."""
         return [node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["NodeID"] != self.home]
 
+    def room(self) -> str:
+        """Return how many CPUs and GPUs the cluster has, how many are free, and how many a worker needs."""
+        every, free = self._ray.cluster_resources(), self._ray.available_resources()
+        kinds = {"CPU": self._reserved["num_cpus"], "GPU": self._reserved["num_gpus"]}
+        found = [
+            f"{every.get(kind, 0):g} {kind}s, {free.get(kind, 0):g} of them free (a worker needs {needed:g})"
+            for kind, needed in kinds.items()
+            if needed or kind == "CPU"
+        ]
+        return f"the cluster has {' and '.join(found)}"
+
     def kill(self, actor: Any) -> None:
         """End an actor's process, if it is still there."""
         with suppress(Exception):  # Ray may be gone, too

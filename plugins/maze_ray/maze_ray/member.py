@@ -60,10 +60,20 @@ class Member:
         """Set the time by which it must answer."""
         self.deadline = time.monotonic() + self.limit(timeout)
 
-    def kill_at_home(self) -> None:
-        """Kill its process without Ray, if it is on the driver's node: Ray names it so in its command line."""
+    def hang_up(self) -> None:
+        """Close its ways."""
+        for way in (self.way, self.joining):
+            if way is not None:
+                way.close()
+
+    def kill_without_ray(self) -> None:
+        """End its process: on the driver's node Ray names it in its command line; on others it is asked to leave."""
+        if not self.at_home:
+            with suppress(Exception):  # calls go to the worker itself, if it still runs
+                self.actor.leave.remote()
+            return
         with suppress(OSError):
-            if self.at_home and Path(f"/proc/{self.process}/cmdline").read_bytes().startswith(b"ray::"):
+            if Path(f"/proc/{self.process}/cmdline").read_bytes().startswith(b"ray::"):
                 os.kill(self.process, signal.SIGKILL)
 
 

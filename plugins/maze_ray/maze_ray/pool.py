@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import time
 import warnings
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.processes import SPOILT
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 2.0
 """Seconds idle workers get to close their tasks."""
+_NOTICE = 15.0
+"""Seconds without any worker after which the user is told."""
 
 
 class RayPool(QueuedPool):
@@ -94,8 +95,12 @@ class RayPool(QueuedPool):
             self._lines.start_stations(count)
             for number in range(count):
                 self._start(number, time.monotonic() + config.start_timeout)
+            notice = time.monotonic() + _NOTICE
             while not any(member.ready for member in self._members.values()):
                 self._receive(None)
+                if time.monotonic() > notice:
+                    notice += config.start_timeout  # no second one: then it is an error
+                    _warn(f"no worker has started for {_NOTICE:g} seconds; {self._actors.room()}")
             self._complete = True
         except BaseException:
             self._end_at_once()
@@ -300,7 +305,7 @@ class RayPool(QueuedPool):
         member.calls[self._expect(member, answer)] = None
 
     def _begin(self, member: Member, on_line: bool) -> None:
-        """Let a worker have jobs; `on_line`: it has called the driver, or the station of its node."""
+        """Let a worker have jobs; `on_line`: it has called this process, or the station of its node."""
         member.ready, member.late = True, False
         self._absent.discard(member.number)
         joining, member.joining = member.joining, None
@@ -308,15 +313,11 @@ class RayPool(QueuedPool):
             if joining is not None:
                 joining.close()
             return
-        member.way = joining or self._own_line(member)
-        member.service = self._expect(member, member.actor.serve.remote())
-
-    def _own_line(self, member: Member) -> OwnLine:
-        """Return the line to a worker of this node, which has called."""
         try:
-            return self._lines.own(member)
+            member.way = joining or self._lines.own(member)
         except OSError as exc:
             raise self._failure(f"{member.title} does not report on its socket: {exc}") from exc
+        member.service = self._expect(member, member.actor.serve.remote())
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -380,24 +381,18 @@ class RayPool(QueuedPool):
         waited = f"{member.title} did not find free CPUs and start within {self._config.start_timeout:g} seconds"
         if self._learners or all(each.late for each in self._members.values()):
             raise self._failure(
-                f"{waited}\nThe cluster's CPUs: {self._ray.cluster_resources().get('CPU', 0):g}. Next: free some, or "
-                "lower runner.cpus_per_worker, or start fewer workers; on slow machines raise runner.start_timeout."
+                f"{waited}; {self._actors.room()}\nNext: free some, or lower runner.cpus_per_worker, or start fewer "
+                "workers; on slow machines raise runner.start_timeout."
             )
         _warn(f"{waited}; the run continues without it")
         self._pass_on(member.number)
 
     def _kill(self, member: Member) -> None:
-        for way in (member.way, member.joining):
-            if way is not None:
-                way.close()
+        member.hang_up()
         if self._session.connection.lost:  # Ray would wait for the head
-            if member.at_home:
-                member.kill_at_home()
-            else:
-                with suppress(Exception):  # calls go to the worker itself, if it still runs
-                    member.actor.leave.remote()
-            return
-        self._actors.kill(member.actor)
+            member.kill_without_ray()
+        else:
+            self._actors.kill(member.actor)
 
     def _end_at_once(self) -> None:
         self.close(patience=0.0)
