@@ -291,8 +291,11 @@ class Algorithm(ABC, Generic[P]):
         return length
 
     def score(self, metrics: Mapping[str, float]) -> float:
-        """Return the score of an epoch's metrics: higher is better, nan means unknown. The best policy is kept."""
-        return metrics.get("eval/return_mean", math.nan)
+        """Return the score of an epoch's metrics: higher is better, nan means unknown. The best policy is kept.
+
+        By default the mean return of the evaluation; without one, that of training.
+        """
+        return metrics.get("eval/return_mean", metrics.get("train/return_mean", math.nan))
 
     def epoch_metrics(self) -> dict[str, float]:
         """Return further metrics of an epoch, such as a validation loss. Called once, before its evaluation."""

@@ -1,5 +1,7 @@
 """Evaluation: the right episodes, the same environments, and no trace left in the policy."""
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import policy_config
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved.checkpoint import read_checkpoint
 
 
@@ -274,3 +277,22 @@ def test_a_policy_is_named_by_itself_or_by_a_file_that_it_plays(known_plugins, m
     monkeypatch.setattr(discovery, "names", lambda kind: ["of.mine"])
     with pytest.raises(ConfigError, match=r"unknown policy 'of\.mine'"):  # and not 'mine'
         policy_config("of.mine")
+
+
+def test_a_run_without_evaluations_takes_its_training_for_the_best(quick):
+    without = {"evaluation.n_episodes": 0, "algorithm.n_epochs": 3}
+    context = quick("CartPole-v1", overrides=without)
+    summary = context.train()
+    rows = [json.loads(line) for line in (context.run_dir / "metrics.jsonl").read_text().splitlines()]
+    assert not any(name.startswith("eval/") for row in rows for name in row)
+    assert summary.best_score == max(row["train/return_mean"] for row in rows)
+    assert not summary.final_evaluation
+    with pytest.raises(ConfigError, match="evaluate no episodes"):
+        evaluate_saved(context.run_dir)
+    assert evaluate_saved(context.run_dir, episodes=3).metrics["eval/episodes"] == 3
+
+
+def test_no_target_is_set_to_a_run_without_evaluations(quick):
+    callback = {"callbacks.early_stopping": {"name": "early_stopping", "target_return": 5.0}}
+    with pytest.raises(ConfigError, match=r"early_stopping\.target_return: no evaluation can reach it"):
+        quick(cartpole, overrides={"evaluation.n_episodes": 0, **callback}).train()

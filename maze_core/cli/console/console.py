@@ -191,7 +191,7 @@ def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> li
     folder = argument(_short(run.run_dir, here))
     commands = []
     if summary.outcome != "failed":
-        commands.append(f"maze eval {folder}")
+        commands.append(f"maze eval {folder}{'' if run.config.evaluation_episodes else ' --episodes 20'}")
     if summary.outcome == "interrupted" and not run.finished and (run.run_dir / "checkpoints" / "last").exists():
         commands.append(f"maze resume {folder}")
     if "tensorboard" in run.config.callbacks:

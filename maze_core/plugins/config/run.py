@@ -31,8 +31,9 @@ class EvaluationConfig(ConfigModel):
 
     deterministic: bool = True
     """Take the most likely action instead of sampling."""
-    n_episodes: PositiveInt | None = None
-    """Episodes per evaluation; none: the algorithm's own parameter (such as `n_eval_rollouts` of es), otherwise 8."""
+    n_episodes: NonNegativeInt | None = None
+    """Episodes per evaluation; none: the algorithm's own parameter (such as `n_eval_rollouts` of es), otherwise 8; 0:
+    nothing is evaluated, and the mean return of training in an epoch decides which checkpoint is best."""
     num_envs: SideBySide = 16
     """Environments stepped in parallel, at most one per episode."""
     max_episode_steps: PositiveInt | None = 108_000
@@ -79,5 +80,6 @@ class RunConfig(ConfigModel):
 
     @property
     def evaluation_episodes(self) -> int:
-        """Episodes of one evaluation."""
-        return self.evaluation.n_episodes or self.algorithm.evaluation_episodes
+        """Episodes of one evaluation; 0: nothing is evaluated."""
+        own = self.evaluation.n_episodes
+        return self.algorithm.evaluation_episodes if own is None else own

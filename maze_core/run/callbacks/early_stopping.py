@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import NonNegativeInt
 
+from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import counted
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -34,6 +35,13 @@ class EarlyStopping(Plugin):
 
     Config: ClassVar[type[PluginConfig]] = EarlyStoppingConfig
     config: EarlyStoppingConfig
+
+    @hookimpl
+    def on_run_start(self, run: Run) -> None:
+        """Refuse a target that nothing could reach."""
+        if self.config.target_return is not None and not run.config.evaluation_episodes:
+            where = "callbacks.early_stopping.target_return"
+            raise ConfigError("no evaluation can reach it, for evaluation.n_episodes is 0", where)
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:

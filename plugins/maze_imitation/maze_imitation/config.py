@@ -49,8 +49,9 @@ class AdversarialConfig(AlgorithmConfig):
     n_discriminator_epochs: NonNegativeInt = 1
     """Passes of the discriminator over each rollout; 0: it stays as it was drawn."""
     absorbing_state: bool = False
-    """An episode that ended goes on for ever in one state, whose reward the discriminator learns as well. Then neither
-    to end nor to go on pays by the sign of the rewards alone. Needs `gamma` below 1."""
+    """An episode that ended goes on for ever in one state, which is the expert's the more, the more often its episodes
+    end compared to the policy's. Then neither to end nor to go on pays by the sign of the rewards alone. Needs `gamma`
+    below 1."""
 
     @model_validator(mode="after")
     def _has_a_horizon(self) -> Self:

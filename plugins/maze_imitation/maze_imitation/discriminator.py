@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from maze_core.models.critics import build_critics
@@ -33,8 +32,6 @@ class Discriminator(nn.Module):
         self.actions = JointActions(policy.observation_space, policy.action_space)
         self.reward = build_critics(policy, self.actions.box_size, self.actions.outputs, *layers)
         self.potential = build_critics(policy, 0, 1, *layers) if shaped else None
-        self.absorbing = nn.Parameter(torch.zeros(1)) if config.absorbing_state else None
-        """The logit of a step in the state after the end of an episode, where there is one."""
 
     def forward(self, policy: Policy, steps: Batch) -> Tensor:
         """Return the logits of B steps with actions in environment units, [B].

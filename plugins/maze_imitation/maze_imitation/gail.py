@@ -79,9 +79,12 @@ class GAIL(Algorithm):
                 distribution = run.policy.distribution(judged.obs)
                 judged.extra["log_prob"] = distribution.log_prob(distribution.from_env_action(judged.actions))
             rewards = self.reward(self.discriminator(run.policy, judged)[rows:])
-            if self.discriminator.absorbing is not None:
-                beyond = self.config.gamma / (1 - self.config.gamma) * self.reward(self.discriminator.absorbing)
-                rewards += beyond * (judged.extra["discount"][rows:] == 0)
+            if self.config.absorbing_state:
+                ended = judged.extra["discount"] == 0
+                best = torch.log(
+                    (ended[:rows].sum() + 1) / (ended[rows:].sum() + 1)
+                )  # the best logit of a single state
+                rewards += ended[rows:] * self.config.gamma / (1 - self.config.gamma) * self.reward(best)
             rollout.rewards[rollout.valid] = rewards.numpy(force=True)
         self._judged = judged
 
@@ -107,9 +110,6 @@ class GAIL(Algorithm):
 
     def _error(self, batch: Batch) -> Loss:
         logits, expert = self.discriminator(self._run.policy, batch), batch.extra["expert"]
-        if (absorbing := self.discriminator.absorbing) is not None:
-            ended = expert[batch.extra["discount"] == 0]
-            logits, expert = torch.cat([logits, absorbing.expand(len(ended))]), torch.cat([expert, ended])
         right = ((logits > 0) == (expert > 0)).float().mean()
         error = binary_cross_entropy_with_logits(logits, expert)
         return Loss(error, {"error": error.detach(), "accuracy": right})
