@@ -31,6 +31,7 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
         "model.activation": "tanh",
         "model.normalize_observations": False,
         "algorithm.num_envs": settings["num_envs"],
+        "env.vectorization": settings.get("vectorization", "single"),
         **{f"model.{name}": settings[name] for name in MEMORY if name in settings},
     }
 

@@ -57,6 +57,14 @@ ON_POLICY = {
     "measured_updates": 50,
 }
 PPO = {**ON_POLICY, "algorithm": "ppo", "batch_size": 256, "n_optimization_epochs": 4, "clip_range": 0.2}
+WIDE = {
+    **PPO,
+    "vectorization": "native",
+    "num_envs": 1024,
+    "batch_size": 8192,
+    "warmup_updates": 2,
+    "measured_updates": 8,
+}
 RECURRENT = {**PPO, "hidden": [64], "memory": "lstm", "memory_size": 64, "warmup_updates": 2, "measured_updates": 10}
 A2C = {**ON_POLICY, "algorithm": "a2c"}
 IMPALA = {
@@ -91,9 +99,16 @@ RLLIB_IMPALA, EARLIER_MAZE_ES, SB3_PPO = 2043, 804, 4028
 stable-baselines3's PPO, measured on one machine: the gates of three times RLlib and fifty times Maze, scaled to the
 machine at hand by a run of PPO."""
 
+REJAX = "rejax, by JAX with the environment"
+ON_POLICY_PEERS = {
+    "stable-baselines3": "peers/sb3_onpolicy.py",
+    "rlox": "peers/rlox_ppo.py",
+    REJAX: "peers/rejax_ppo.py",
+}
 OFF_POLICY_PEERS = {"stable-baselines3": "peers/sb3_offpolicy.py", "SBX, by JAX": "peers/sbx_offpolicy.py"}
 ROWS = (
-    Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
+    Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", ON_POLICY_PEERS, gate=3.0),
+    Row("ppo-1024-CartPole-v1", WIDE, "ours_onpolicy.py", {REJAX: "peers/rejax_ppo.py"}, gate=0.9),
     Row(
         "recurrent-ppo-CartPole-v1",
         RECURRENT,
@@ -130,7 +145,8 @@ processes, and each ratio is that of two neighbouring runs, because the speed of
 
 The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC and TD3 step one environment
 and take one optimizer step on 256 rows for each step, so their rate is that of updates as well. SBX compiles its
-updates with JAX; the time of compiling is not counted. Recurrent PPO has an LSTM of 64 units in policy and critic, and
+updates with JAX, and rejax the environment as well; the time of compiling is not counted. rlox steps environments and
+gathers rollouts in Rust. Recurrent PPO has an LSTM of 64 units in policy and critic, and
 a layer of 64 units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
