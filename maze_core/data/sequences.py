@@ -65,7 +65,8 @@ class Sequences:
     def map(self, function: Callable[[Tensor], Tensor]) -> Sequences:
         """Return the sequences with `function` applied to every tensor, such as a move to another device."""
         order, following = None if self.order is None else function(self.order), function(self.following)
-        state, obs, memories = (map_tree(function, tree) for tree in (self.state, self.obs, self.memories))
+        obs, memories = map_tree(function, self.obs), map_tree(function, self.memories)
+        state = subtree(memories, f"{POLICY}/") if memories else map_tree(function, self.state)
         return Sequences(self.lengths, state, order, obs, memories, following)
 
     def of(self, network: str) -> Sequences:
