@@ -88,6 +88,13 @@ def test_every_parameter_goes_from_the_command_line_to_rllib(title):
     assert {name: as_json(value) for name, value in found.items()} == {n: wanted[n] for n in found}
 
 
+@pytest.mark.parametrize("title", ["DQN", "SAC", "TQC"])
+def test_a_range_arrives_as_the_tuple_that_rllib_looks_for(title):
+    config = rllib_config(title)
+    apply(config, algorithm(title, "algorithm.n_step=[2, 5]").settings())
+    assert config.n_step == (2, 5)
+
+
 def as_json(value):
     return json.loads(json.dumps(value))
 

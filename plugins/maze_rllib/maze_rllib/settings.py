@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,9 +23,17 @@ def apply(config: Any, settings: Mapping[str, Any]) -> None:
     known = signatures(config)
     calls: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
-        calls.setdefault(known[name][0], {})[name] = value
+        method, parameter = known[name]
+        pair = isinstance(value, list) and _takes_tuple(parameter.annotation)
+        calls.setdefault(method, {})[name] = tuple(value) if pair else value
     for method, values in calls.items():
         getattr(config, method)(**values)
+
+
+def _takes_tuple(annotation: Any) -> bool:
+    """Return True for parameters that are tuples, such as the range of n_step, which no file can hold."""
+    kinds = [get_origin(each) or each for each in get_args(annotation)]
+    return tuple in kinds and list not in kinds
 
 
 @contextmanager
