@@ -5,6 +5,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+
+def as_number(value: Any) -> float:
+    """Return a number, or an array or tensor with one number, as a float.
+
+    Raises:
+        TypeError: it is something else, such as a text.
+    """
+    if getattr(value, "size", None) == 1 or getattr(value, "numel", lambda: 0)() == 1:
+        value = value.item()
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} is not a number")
 
 
 def mean(values: Iterable[float]) -> float:

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from maze_core.base.errors import PluginError
+from maze_core.base.terminal_text import shown
+
 
 class Stateful(Protocol):
     """A part with a state that a checkpoint can store."""
@@ -47,6 +50,22 @@ class Collector(ABC):
 
     def prune(self) -> None:  # noqa: B027 — most store nothing
         """Delete files that no checkpoint needs any more. Called when a checkpoint is complete."""
+
+
+def put(kept: dict[str, Kept], name: str, part: Kept) -> None:
+    """Add a part to those that a checkpoint saves.
+
+    Raises:
+        PluginError: it has no state, or another part has the name.
+    """
+    has_state = callable(getattr(part, "state", None)) and callable(getattr(part, "load_state", None))
+    if not has_state and not isinstance(part, np.random.Generator | torch.Generator):
+        raise PluginError(
+            f"keep({name!r}) takes what has state() and load_state(state), or a generator, not {shown(part)}"
+        )
+    if kept.get(name, part) is not part:
+        raise PluginError(f"keep({name!r}) is called twice: the state of the first part would not be saved")
+    kept[name] = part
 
 
 def state_of(part: Kept) -> Any:

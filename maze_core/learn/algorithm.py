@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.tree import TensorTree
-from maze_core.collect.collector import Collector, load_state_of, state_of
+from maze_core.collect.collector import Collector, load_state_of, put, state_of
 from maze_core.data.batch import Batch, Loss, OwnStep
 from maze_core.data.shares import Share, even_shares
 from maze_core.envs.several.actors import actors_of
@@ -218,7 +218,7 @@ class Algorithm(ABC, Generic[P]):
             part: an object with `state()` and `load_state(state)`, or a random generator of numpy or torch. A
                 `Collector` is also warmed up before learning, counted where disk space is checked, and pruned.
         """
-        self.kept[name] = part
+        put(self.kept, name, part)
         return part
 
     def _collectors(self) -> list[Collector]:

@@ -10,7 +10,8 @@ import torch
 from typing_extensions import TypeVar
 
 from maze_core.base.errors import PluginError, RunError
-from maze_core.collect.collector import load_state_of, state_of
+from maze_core.base.plain_json import count_of
+from maze_core.collect.collector import load_state_of, put, state_of
 from maze_core.learn.learner import Learner
 from maze_core.learn.optimizers.adam import Adam
 
@@ -77,7 +78,7 @@ class SideLearner(Generic[B]):
 
         `part`: an object with `state()` and `load_state(state)`, or a random generator of numpy or torch.
         """
-        self._kept[name] = part
+        put(self._kept, name, part)
         return part
 
     def learn(self, number: int, epoch_length: int) -> None:
@@ -105,7 +106,7 @@ class SideLearner(Generic[B]):
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._learner.load_state(state["learner"])
-        self.updates = state["updates"]
+        self.updates = count_of(state, "updates")
         for name, part in self._kept.items():
             load_state_of(part, state["kept"][name])
 

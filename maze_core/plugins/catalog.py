@@ -103,7 +103,9 @@ def _rival(info: PluginInfo, infos: list[PluginInfo]) -> PluginInfo:
     if info.distribution in hidden:
         detail = "Maze has a command of this name, so this one is never called"
     elif len(rivals) > 1 + len(hidden):
-        detail = f"claimed by {' and '.join(rivals)}: uninstall one"
+        detail = "its distribution claims the name twice"
+        if len(owners := sorted(set(rivals))) > 1:
+            detail = f"claimed by {' and '.join(owners)}: uninstall one"
     else:
         return info
     return PluginInfo(**{**asdict(info), "state": "clash", "detail": detail})

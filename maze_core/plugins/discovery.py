@@ -19,7 +19,14 @@ from maze_core.base.bundled import published, publisher
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.local_modules import is_current_folder
 from maze_core.base.terminal_text import shown
-from maze_core.plugins.distribution_facts import facts_of, normal, requirements_on
+from maze_core.plugins.distribution_facts import (
+    applies,
+    damaged,
+    entry_points_text,
+    facts_of,
+    normal,
+    requirements_on,
+)
 from maze_core.plugins.how_to_install import how_to_install
 from maze_core.plugins.renamed import instead, outdated
 from maze_core.plugins.uninstalled_plugins import uninstalled
@@ -170,8 +177,11 @@ def _turned_on() -> list[Declaration]:
 
 def clash(claims: list[Declaration]) -> str:
     """Return the message for a name that several distributions claim."""
-    owners = " and ".join(sorted(claim.origin for claim in claims))
-    return f"{claims[0].kind} plugin {claims[0].name!r} is claimed by {owners}: uninstall one, or set {DISABLE}"
+    owners = sorted({claim.origin for claim in claims})
+    what = f"{claims[0].kind} plugin {claims[0].name!r} is claimed"
+    if len(owners) == 1:
+        return f"{what} twice by {owners[0]}: its author must give one of them another name"
+    return f"{what} by {' and '.join(owners)}: uninstall one, or set {DISABLE}"
 
 
 def incompatibility(distribution: str) -> str:
@@ -190,8 +200,7 @@ def _incompatibility(distribution: str, installation: Installation) -> str:
             requirement = Requirement(line)
         except InvalidRequirement:
             continue
-        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if not applies or not core:
+        if not core or not applies(requirement):
             continue
         if not requirement.specifier.contains(core, prereleases=True):
             return f"it needs {CORE}{requirement.specifier}, but this is {CORE} {core}"
@@ -212,6 +221,8 @@ def misfit(kind: str, plugin: object) -> str:
         return f"the entry point refers to {type(plugin).__name__} {plugin!r:.60}, not a class"
     if not (isinstance(config, type) and issubclass(config, wanted)):
         return f"class {plugin.__name__} has no `Config` that derives from {wanted.__name__}"
+    if not config.__pydantic_complete__ and not config.model_rebuild(raise_errors=False):
+        return f"class {plugin.__name__}: a type in its `Config` names something that its module does not have"
     module, base, methods = _BASES.get(kind, ("", "", ()))
     missing = [name for name in methods if not hasattr(plugin, name)]
     if missing:
@@ -233,6 +244,8 @@ def _no_command(plugin: object) -> str:
 
 def import_claim(claim: Declaration) -> Any:
     """Import and return the object of a claim. Raises PluginError, caused by the reason, if the import fails."""
+    if claim.entry_point.pattern.match(claim.entry_point.value) is None:
+        raise PluginError(f"{claim.title}: its entry point is {claim.entry_point.value!r:.60}, not module:name")
     try:
         if claim.kind == "command" or claim.kind not in KINDS:
             # Importing stevedore takes 40 ms, which a command's help does not need.
@@ -243,7 +256,8 @@ def import_claim(claim: Declaration) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may raise anything at import, SystemExit too
-        raise PluginError(f"{claim.title} cannot be imported: {describe(error)}{place_in(error)}") from error
+        why = damaged() if isinstance(error, UnicodeDecodeError) else ""
+        raise PluginError(f"{claim.title} cannot be imported: {describe(error)}{place_in(error)}{why}") from error
 
 
 def describe(error: BaseException) -> str:
@@ -339,8 +353,7 @@ def _found() -> Iterator[Declaration]:
     kinds = {group: kind for kind, group in KINDS.items()}
     seen: set[str] = set()
     for distribution in _distributions():
-        text = distribution.read_text("entry_points.txt") or ""
-        if "[maze." not in text:
+        if "[maze." not in (entry_points_text(distribution) or ""):
             continue
         title, version = _identity(distribution)
         if title in seen:  # an earlier entry of sys.path hides this one
@@ -363,7 +376,7 @@ def _identity(distribution: metadata.Distribution) -> tuple[str, str]:
     try:
         metadata_of = distribution.metadata  # parsed anew whenever it is asked for
         return normal(metadata_of["Name"]), str(metadata_of["Version"] or "")
-    except (TypeError, AttributeError, KeyError):  # no METADATA, or one without a name
+    except (TypeError, AttributeError, KeyError, OSError, ValueError):  # no METADATA, one without a name, or no text
         folder = getattr(distribution, "_path", None)
         return normal(getattr(folder, "stem", "unknown").rpartition("-")[0] or "unknown"), ""
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
-from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
+from maze_core.plugins.losses import problem_of
+from maze_core.plugins.members import (
+    HOOKS,
+    Member,
+    Registry,
+    member,
+    put_below,
+    refuse_misused_wrapper,
+    wrapper_members,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,6 +153,7 @@ class Hooks:
         )
         if not isinstance(policy, nn.Module):
             raise self._wrong_result("build_policy", policy, "torch.nn.Module", "model")
+        refuse_unshaped(policy, "the policy")
         return policy
 
     def build_modules(self, run: Run) -> tuple[dict[str, tuple[nn.Module, float | None]], dict[str, SideLearner[Any]]]:
@@ -160,6 +170,8 @@ class Hooks:
                 modules = _call(implementation, {"run": run}) or {}
             if not (isinstance(modules, dict) and all(map(_learns, modules.values()))):
                 raise self._wrong_result("build_modules", modules, "dict of torch.nn.Module or SideLearner", each.kind)
+            for name, module in modules.items():
+                refuse_unshaped(module if isinstance(module, nn.Module) else module.network, f"{each.title}: {name}")
             lr = getattr(getattr(each.plugin, "config", None), "lr", None)
             for name, module in modules.items():
                 if isinstance(module, nn.Module):
@@ -275,10 +287,11 @@ class Hooks:
             try:
                 loss: Loss = hook(policy=policy, batch=batch)
             except Exception as error:
+                refuse_misused_wrapper(error, "compute_loss")
                 self._name_in(error, "compute_loss")
                 raise
-            if not hasattr(loss, "total"):
-                raise self._wrong_result("compute_loss", loss, "Loss", "algorithm")
+            if problem := problem_of(loss):
+                raise self._wrong_result("compute_loss", loss, problem, "algorithm")
             return loss
 
         return compute_loss
@@ -295,6 +308,7 @@ class Hooks:
             self._name_in(failure.with_traceback(error.__traceback__), hook)
             raise failure from error
         except Exception as error:
+            refuse_misused_wrapper(error, hook)
             self._name_in(error, hook)
             raise
 
@@ -350,6 +364,18 @@ class Hooks:
                     raise
                 problem = discovery.describe(error) + discovery.place_in(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is no longer called: {problem}")
+
+
+def refuse_unshaped(network: nn.Module, what: str) -> None:
+    """Raise PluginError for a network with a layer that gets its shape from the first rows it sees."""
+    from torch.nn.parameter import is_lazy
+
+    tensors = [*network.named_parameters(), *network.named_buffers()]
+    if lazy := next((name for name, tensor in tensors if is_lazy(tensor)), None):
+        raise PluginError(
+            f"{what}: {lazy} has no shape yet\nNext: layers with sizes instead of lazy ones, such as nn.Linear for "
+            "nn.LazyLinear; or call the network once before it is returned."
+        )
 
 
 def _learns(module: object) -> bool:

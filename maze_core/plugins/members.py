@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -131,12 +132,31 @@ class Registry(pluggy.PluginManager):
         options = super().parse_hookimpl_opts(each.plugin, name) if _is_marked(method) else None
         if method is not None and options is None:
             raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
+        if options and (problem := _never_run(method, bool(options["wrapper"]))):
+            raise PluginError(f"{each.title}: {name} is {problem}")
         if options and options["hookwrapper"]:
             raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
         if options and options["wrapper"] and name not in WRAPPABLE:
             raise PluginError(f"{each.title}: {name} cannot be a wrapper")
         if options and (problem := misplaced(each.kind, name, bool(options["wrapper"]))):
             raise PluginError(f"{each.title}: {problem}")
+
+
+def _never_run(method: Any, wrapper: bool) -> str:
+    """Return why calling a hook would not run its lines; empty if it does."""
+    function = getattr(method, "__func__", method)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "asynchronous, and nobody waits for it: leave `async` out"
+    if inspect.isgeneratorfunction(function) and not wrapper:
+        return "a generator, and nobody takes what it yields: leave `yield` out, or use @hookimpl(wrapper=True)"
+    return ""
+
+
+def refuse_misused_wrapper(error: Exception, hook: str) -> None:
+    """Raise PluginError if pluggy says with this error that a wrapper of a hook does not yield once."""
+    text = str(error)
+    if isinstance(error, RuntimeError) and text.startswith("wrap_controller at"):
+        raise PluginError(f"a wrapper of {hook} must yield exactly once: {text.partition(f'{hook!r} ')[2]}") from error
 
 
 def _attribute(plugin: object, name: str) -> Any:

@@ -58,6 +58,13 @@ def _state(claim: discovery.Declaration) -> tuple[str, str]:
         return "broken", discovery.describe(error.__cause__ or error)
     if reason := discovery.misfit(claim.kind, plugin):
         return "not a plugin", reason
+    if claim.kind != "command":
+        from maze_core.plugins.config.flags import json_schema
+
+        try:
+            json_schema(plugin.Config)
+        except PluginError as error:
+            return "not a plugin", str(error)
     return "ok", ""
 
 
@@ -66,7 +73,9 @@ def _ask(wanted: list[list[str]], timeout: float) -> tuple[list[tuple[str, str]]
     # Compiled files would change the time of a folder of `sys.path`, and so the key of what is cached.
     command = [sys.executable, "-P", "-B", "-c", _CHILD, json.dumps([sys.path, wanted])]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
+        )
         output, ending = done.stdout, f"importing it ended the process with exit code {done.returncode}"
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""

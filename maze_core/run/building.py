@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.time_limits import missing_time_limit
+from maze_core.learn import answers
 from maze_core.learn.algorithm import check_memory_of, check_optimizer
 from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.several_learners import further_learners
@@ -71,8 +72,8 @@ def _build_algorithm(run: Run) -> None:
     _note(run)
     # Algorithms call the policy during setup, and a network may draw random numbers itself.
     with isolated_rng(integer_seed(run.seed, Purpose.GLOBAL, _SETUP)):
-        run.algorithm.setup_loss(run)
-        run.algorithm.setup(run)
+        answers.set_up(run.algorithm, run.algorithm.setup_loss, run)
+        answers.set_up(run.algorithm, run.algorithm.setup, run)
     run.hooks.check_wrapped(run.config.algorithm.name)
     if (looking := run.hooks.plans_elsewhere()) is not None:
         run.notes.append(
@@ -96,7 +97,7 @@ def _build_learner(run: Run) -> None:
     run.side_learners = SideLearners(beside)
     in_loss = {name: module.to(run.device) for name, (module, _) in built.items()}
     run.plugin_modules = {**in_loss, **{name: each.network.to(run.device) for name, each in beside.items()}}
-    optimizer = run.algorithm.build_optimizer(run.policy)
+    optimizer = answers.optimizer(run.algorithm, run.policy)
     check_optimizer(run.algorithm, optimizer)
     run.learner = Learner(
         run.policy,

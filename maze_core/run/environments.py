@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from maze_core.envs.alike import check_apart
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
@@ -60,6 +61,7 @@ class RunEnvironments:
         if self._evaluation is None:
             env: VectorEnv = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
             self._evaluation = env
+            self._check_apart()
         return self._evaluation
 
     @cached_property
@@ -78,6 +80,7 @@ class RunEnvironments:
         if self._training is None:
             build = self._runner.collecting_env if collecting else self._runner.vector_env
             self._training = build(self.builder("training"), num_envs)
+            self._check_apart()
         return self._training
 
     def training_memory(self) -> list[Memory]:
@@ -136,6 +139,11 @@ class RunEnvironments:
     def close(self) -> None:
         """Close all workers and environments."""
         release(*self._pools, self._training, self._evaluation, *self._spares)
+
+    def _check_apart(self) -> None:
+        """Refuse evaluations in an environment of training; those of other processes, or native ones, are apart."""
+        both = (getattr(each, "envs", ()) for each in (self._training, self._evaluation))
+        check_apart(env for envs in both for env in envs)
 
     def _evaluation_size(self) -> int:
         return max(1, min(self._config.evaluation.num_envs, self._config.evaluation_episodes))

@@ -10,6 +10,7 @@ from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
 from maze_core.base.terminal_text import argument
 from maze_core.data.batch import OwnStep
+from maze_core.learn import answers
 from maze_core.run.episodes.evaluation import EvaluationInterrupted
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.report import RunSummary
@@ -77,8 +78,8 @@ def _epoch(run: Run) -> None:
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
     try:
         while run.updates_remain and algorithm.warm_up():
-            learner.scale_lr(algorithm.lr_factor(run.fraction_done))
-            for batch in algorithm.batches():
+            learner.scale_lr(answers.lr_factor(algorithm, run.fraction_done))
+            for batch in answers.batches(algorithm):
                 if isinstance(batch, OwnStep):
                     learner.take(batch)
                     continue
@@ -91,7 +92,7 @@ def _epoch(run: Run) -> None:
         if run.epoch_trained:
             speed = _speed(run, time.perf_counter() - started, steps, updates)
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
-            results = algorithm.epoch_metrics() | run.evaluate(run.epoch + 1)
+            results = answers.epoch_metrics(algorithm) | run.evaluate(run.epoch + 1)
             losses = learner.epoch_metrics() | run.side_learners.epoch_metrics()
             metrics = run.statistics.epoch_metrics() | losses | speed | results
             run.histograms |= run.statistics.histograms

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import operator
 import signal
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from maze_core.base.errors import PluginError
 from maze_core.base.interruption import Preemption
+from maze_core.base.terminal_text import shown
 from maze_core.run.episodes.statistics import EpochStatistics
 from maze_core.run.state import LiveProgress, RunState
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
+
+
+def whole(value: Any, least: int, what: str) -> int:
+    """Return a whole number of at least `least` as an int.
+
+    Raises:
+        PluginError: it is another value; `what` says whose.
+    """
+    with suppress(TypeError):
+        number = operator.index(value)
+        if number >= least:
+            return int(number)
+    raise PluginError(f"{what} must be a whole number of at least {least}, got {shown(value)}")
 
 
 class RunProgress(ABC):
@@ -67,7 +84,7 @@ class RunProgress(ABC):
 
     def count_env_steps(self, steps: int) -> None:
         """Add steps taken in training environments to the counters."""
-        self.state.env_steps += steps
+        self.state.env_steps += whole(steps, 0, "the steps of count_env_steps")
         self.progress.env_steps = self.state.env_steps
 
     def count_update(self) -> None:
@@ -124,6 +141,8 @@ class RunProgress(ABC):
 
     def stop(self, reason: str) -> None:
         """Ask the run to end after this epoch; `reason` is reported."""
+        if not isinstance(reason, str):
+            raise PluginError(f"the reason of run.stop must be a string, got {shown(reason)}")
         self.stop_reason = self.stop_reason or reason
 
     def interrupt(self, cause: str) -> None:

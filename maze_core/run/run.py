@@ -17,6 +17,7 @@ from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.planner_source import PlannerSource
 from maze_core.collect.agents.planning import Planning, PlanningAgent, PlanningBeside
 from maze_core.envs.wrappers.carry import cycled, fits, training_memory
+from maze_core.learn import answers
 from maze_core.learn.algorithm import check_run
 from maze_core.learn.learner_check import check_learners
 from maze_core.learn.several_learners import check_installed
@@ -26,7 +27,7 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.run.environments import RunEnvironments
 from maze_core.run.episodes.run_evaluation import RunEvaluation
-from maze_core.run.progress import RunProgress
+from maze_core.run.progress import RunProgress, whole
 from maze_core.run.report import EpochReport
 from maze_core.run.saved.manifest import states
 from maze_core.run.saved.run_dir import REPLAY
@@ -169,7 +170,7 @@ class Run(RunProgress):
 
         `collecting`: if possible on workers that can also take several steps on their own; where `has_collectors`.
         """
-        return self.environments.training(num_envs, collecting)
+        return self.environments.training(whole(num_envs, 1, "num_envs of training_env"), collecting)
 
     @property
     def has_collectors(self) -> bool:
@@ -308,7 +309,7 @@ class Run(RunProgress):
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
         """Return the report of an evaluation, and update the best score."""
-        is_best, ties_best = self.state.rank(self.algorithm.score(metrics), epoch)
+        is_best, ties_best = self.state.rank(answers.score(self.algorithm, metrics), epoch)
         histograms, self.histograms = self.histograms, {}
         figures, self.figures = self.figures, {}
         counts = epoch, self.env_steps, self.updates, self.seconds

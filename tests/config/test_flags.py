@@ -104,3 +104,19 @@ def test_the_default_as_shown_parses_to_the_default(field):
 def test_a_text_that_is_no_yaml_is_a_config_error():
     with pytest.raises(ConfigError, match="--layers"):
         FLAGS["layers"].parse("[1")
+
+
+class Tree(PluginConfig):
+    depth: int = 1
+    below: "Tree | None" = None
+
+
+class Odd(PluginConfig):
+    raw: bytes = b"\xff"
+    large: int = 10**5000
+
+
+def test_models_within_themselves_and_defaults_without_a_text(recwarn):
+    assert [flag.option for flag in flags(Tree)] == ["--depth", "--below"]
+    assert [flag.default for flag in flags(Odd)] == ["none", "too large"]
+    assert not recwarn.list

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, FailingEnv, SeededWalk, SpacesEnv
 
+from maze_core import RunContext
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.serial import SerialVectorEnv
@@ -339,6 +340,15 @@ def test_environments_with_different_spaces_are_refused_and_closed():
     with pytest.raises(ConfigError, match="environment 1 has the action_space"):
         SerialVectorEnv(Wide, 2)
     assert closed == [0, 1]
+
+
+def test_one_environment_returned_twice_is_refused():
+    one = CountingEnv()
+    with pytest.raises(ConfigError, match="environment 2 is an earlier one again"):
+        SerialVectorEnv(lambda i: gymnasium.Wrapper(CountingEnv() if i == 1 else one), 3)
+    with RunContext(lambda: one, "ppo", overrides={"algorithm.num_envs": 1}, preset="none") as context:  # noqa: SIM117
+        with pytest.raises(ConfigError, match="the same object was returned twice"):
+            context.train()
 
 
 def test_close_twice():

@@ -3,7 +3,6 @@ import pickle
 import subprocess
 import sys
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 import gymnasium
@@ -222,8 +221,13 @@ def test_the_old_versions_of_mujoco_name_the_new_one():
         build(source("Ant-v3"))
 
 
-def test_a_package_that_asks_for_another_gymnasium_is_named(monkeypatch):
-    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"old_levels": ["old-levels"]})
-    monkeypatch.setattr(metadata, "requires", lambda name: ["gymnasium<0.29", "numpy", 'mujoco<3; extra == "x"'])
+def test_a_package_that_asks_for_another_gymnasium_is_named(monkeypatch, tmp_path):
+    info = tmp_path / "old_levels-1.0.dist-info"
+    info.mkdir()
+    asks = ['mujoco<3; sys_platform ~= "1.x"', "gymnasium<0.29", "numpy", 'mujoco<3; extra == "x"']
+    lines = ["Name: old-levels", "Version: 1.0", *(f"Requires-Dist: {each}" for each in asks)]
+    (info / "METADATA").write_text("\n".join(lines) + "\n")
+    (info / "top_level.txt").write_text("old_levels\n")
+    monkeypatch.syspath_prepend(tmp_path)
     assert "old-levels asks for gymnasium<0.29, and " in unmet("old_levels.envs")
     assert unmet("other") is None

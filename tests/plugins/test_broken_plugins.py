@@ -1,9 +1,22 @@
 """A broken plugin is explained and breaks nothing else."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
+from maze_core.base.errors import PluginError
+from maze_core.plugins import discovery
+from maze_core.plugins.distribution_facts import damaged
+
+CONFIG = """
+from collections.abc import Callable
+from maze_core import PluginConfig
+class Good:
+  class Config(PluginConfig):
+"""
 BROKEN = {
     "missing-import": ("import a_module_that_does_not_exist", "broken", "a_module_that_does_not_exist"),
     "exits": ("import sys; sys.exit('goodbye')", "broken", "SystemExit: goodbye"),
@@ -14,6 +27,8 @@ BROKEN = {
     "no-class": ("Good = 3", "not a plugin", "not a class"),
     "no-config": ("class Good: pass", "not a plugin", "PluginConfig"),
     "wrong-config": ("class Good:\n    class Config: pass", "not a plugin", "PluginConfig"),
+    "undefined-type": (f"{CONFIG}    value: 'Nowhere' = 1\n", "not a plugin", "names something that its module"),
+    "no-file-type": (f"{CONFIG}    value: Callable[[], int] = print\n", "not a plugin", "that no file can hold"),
 }
 
 WRAPPERS = ("--kind", "wrapper")  # probing all kinds would import torch each time
@@ -98,6 +113,49 @@ def test_a_plugin_for_another_core_version(installation):
     error = installation.python(code, **off).stderr
     assert "wrong version: it needs maze-core>=99" in error
     assert installation.python(code, MAZE_DISABLE_PLUGINS="futuristic").returncode == 0
+
+
+@pytest.mark.parametrize("file", ["entry_points.txt", "METADATA"])
+def test_files_that_are_no_text_break_nothing_else(installation, monkeypatch, file):
+    installation.add("fine")
+    installation.add("odd", entry="wrapper:odd = {module}:Good")
+    path = installation.site / "odd-1.0.dist-info" / file
+    path.write_bytes(path.read_bytes() + "# Jörg\n".encode("latin-1"))
+    monkeypatch.syspath_prepend(str(installation.site))
+    assert "good" in discovery.names("wrapper")
+    assert (file == "METADATA") == ("odd" in discovery.names("wrapper"))
+    assert (file == "METADATA") == (damaged() == "")
+
+
+def test_a_condition_without_a_meaning_breaks_nothing(installation, monkeypatch):
+    installation.add("odd", requires=["maze-core>=99; sys_platform ~= '1.x'"])
+    monkeypatch.syspath_prepend(str(installation.site))
+    assert discovery.load("wrapper", "good").__doc__ == "Does nothing, well."
+
+
+@pytest.mark.parametrize("value", ["1 2:Good", "", ":Good", "odd:"])
+def test_an_entry_point_that_names_nothing_is_shown(installation, monkeypatch, value):
+    installation.add("odd", entry=f"wrapper:good = {value}")
+    monkeypatch.syspath_prepend(str(installation.site))
+    with pytest.raises(PluginError, match=r"its entry point is .*, not module:name"):
+        discovery.load("wrapper", "good")
+
+
+def test_a_distribution_that_claims_a_name_twice(installation, monkeypatch):
+    installation.add("odd", entry="wrapper:good = {module}:Good\ngood = {module}:Good")
+    monkeypatch.syspath_prepend(str(installation.site))
+    with pytest.raises(PluginError, match=r"is claimed twice by odd 1.0: its author"):
+        discovery.load("wrapper", "good")
+
+
+def test_a_plugin_that_asks_at_import_does_not_wait_for_the_user(installation):
+    installation.add("odd", "input('who? ')")
+    code = "from maze_core.plugins import discovery as d, probe; print(probe.examine(d.claims('wrapper', 'good')))"
+    environment = {**os.environ, "PYTHONPATH": str(installation.site)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert "EOFError" in process.stdout.readline()
 
 
 def test_a_malformed_entry_point_file_of_a_stranger(installation):

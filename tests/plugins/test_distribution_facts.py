@@ -3,8 +3,9 @@
 from importlib import metadata
 
 import pytest
+from packaging.requirements import Requirement
 
-from maze_core.plugins.distribution_facts import facts_of, requirements_on
+from maze_core.plugins.distribution_facts import applies, facts_of, requirements_on
 
 
 def write(folder, version, *requires):
@@ -59,3 +60,24 @@ def test_what_is_not_there_has_none(folder):
 def test_metadata_without_a_version(folder):
     write(folder, "")
     assert facts_of("maze-foo") == ("", ())
+
+
+def test_metadata_that_is_no_text_says_nothing(folder):
+    write(folder, "1")
+    (folder / "maze_foo-0.0.dist-info" / "METADATA").write_bytes("Name: maze-foo\nAuthor: Jörg\n".encode("latin-1"))
+    assert facts_of("maze-foo") == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("", True),
+        ("; python_version >= '3'", True),
+        ("; python_version < '3'", False),
+        ("; extra == 'fast'", False),
+        ("; sys_platform ~= '1.x'", False),
+        ("; python_version ~= 'x'", False),
+    ],
+)
+def test_a_condition_without_a_meaning_does_not_hold(condition, holds):
+    assert applies(Requirement(f"maze-core>=0.1{condition}")) is holds

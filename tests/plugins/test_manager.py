@@ -157,6 +157,87 @@ def test_a_loss_that_is_no_loss_is_named(result, got):
         hooks.compute_loss(None, BATCH)
 
 
+@pytest.mark.parametrize(
+    ("result", "wrong"),
+    [
+        (Loss(1.0), "total"),
+        (Loss(torch.ones(3)), "total"),
+        (Loss(torch.tensor(1.0), {"clipped": 0.5}), "metric 'clipped'"),
+        (Loss(torch.tensor(1.0), {"part": torch.ones(()), "parts": torch.ones(2)}), "metric 'parts'"),
+    ],
+)
+def test_the_part_of_a_loss_that_is_no_number_is_named(result, wrong):
+    with pytest.raises(PluginError, match=f"returned Loss instead of one whose {wrong} is a tensor of one number"):
+        Hooks([Member("algorithm", "o", Objective(result))]).compute_loss(None, BATCH)
+
+
+class Late(Plugin):
+    @hookimpl
+    async def on_epoch_end(self, run):
+        pass
+
+
+class Yields(Plugin):
+    @hookimpl
+    def on_epoch_end(self, run):
+        yield
+
+
+@pytest.mark.parametrize(("plugin", "what"), [(Late, "asynchronous"), (Yields, "a generator")])
+def test_a_hook_whose_lines_would_never_run_is_refused(plugin, what):
+    with pytest.raises(PluginError, match=f"callback plugin 'c': on_epoch_end is {what}"):
+        Hooks([Member("callback", "c", plugin(None))])
+
+
+class Yielding(Plugin):
+    @hookimpl(wrapper=True)
+    def compute_loss(self, policy, batch):
+        loss = None
+        for _ in range(self.config):
+            loss = yield
+        return loss
+
+    @hookimpl(wrapper=True)
+    def build_policy(self):
+        policy = None
+        for _ in range(self.config):
+            policy = yield
+        return policy
+
+
+class Builds(Plugin):
+    @hookimpl
+    def build_policy(self):
+        return self.config
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_wrapper_yields_exactly_once(times):
+    hooks = Hooks([Member("algorithm", "o", Objective(loss())), Member("callback", "c", Yielding(times))])
+    with pytest.raises(PluginError, match=r"a wrapper of compute_loss must yield exactly once: .*test_manager.py:\d+ "):
+        hooks.compute_loss(None, BATCH)
+    hooks = Hooks([Member("model", "m", Builds(torch.nn.Linear(1, 1))), Member("callback", "c", Yielding(times))])
+    with pytest.raises(PluginError, match="a wrapper of build_policy must yield exactly once"):
+        hooks.build_policy(None, None, PluginConfig())
+
+
+def test_networks_without_shapes_are_refused_before_anything_is_built_with_them():
+    lazy = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LazyLinear(1))
+    with pytest.raises(PluginError, match=r"the policy: 1\.weight has no shape yet\nNext: "):
+        Hooks([Member("model", "m", Builds(lazy))]).build_policy(None, None, PluginConfig())
+
+    class Adds(Plugin):
+        @hookimpl
+        def build_modules(self):
+            return {"predictor": lazy}
+
+    hooks = Hooks([Member("callback", "c", Adds(None))])
+    with pytest.raises(PluginError, match=r"callback plugin 'c': predictor: 1\.weight has no shape yet"):
+        hooks.build_modules(None)
+    lazy(torch.zeros(1, 2))
+    assert set(hooks.build_modules(None)[0]) == {"c.predictor"}
+
+
 def test_a_hook_that_nobody_answers_is_named():
     hooks = Hooks([Member("algorithm", "o", Plugin(None)), Member("env", "e", Plugin(None))])
     with pytest.raises(PluginError, match="no plugin implements hook compute_loss: algorithm plugin 'o' should"):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from maze_core.base import files
-from maze_core.base.errors import CheckpointError, ConfigError, RunError
+from maze_core.base.errors import CheckpointError, ConfigError, PluginError, RunError
 from maze_core.run import api
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.manifest import FORMAT, checkpoints, is_whole
@@ -58,7 +58,7 @@ def test_every_kind_of_value_comes_back_as_it_was(tmp_path):
 
 
 def test_what_a_checkpoint_cannot_hold_is_refused_with_its_place(tmp_path):
-    with pytest.raises(TypeError, match=r"/a/0/b has type set"):
+    with pytest.raises(PluginError, match=r"/a/0/b has type set"):
         write_checkpoint(tmp_path / "last", Checkpoint({}, {"a": [{"b": {1}}]}))
 
 

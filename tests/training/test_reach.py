@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from pydantic import AliasChoices, AliasPath, BaseModel, Field
 from typer.testing import CliRunner
 
 from maze_core import Plugin, PluginConfig, RunContext
@@ -369,3 +370,33 @@ def test_a_run_without_a_seed_is_refused(run):
             assert result.exit_code == 2
             assert result.stderr.startswith("error: seed: is missing in ") or "wrappers.1.folder" in result.stderr
     assert maze("rollout", run, "--set", "seed=3", "-n", "1").exit_code == 0
+
+
+class Quiet(BaseModel):
+    to: Annotated[str, Outside.NOTHING] = ""
+
+
+class Loud(BaseModel):
+    to: Annotated[str, Outside.ADDRESS] = ""
+    log: Annotated[str, Outside.FOLDER] = ""
+
+
+class Whole(BaseModel):
+    one: Quiet | Loud = Quiet()
+    two: Annotated[Loud | Quiet, Field(union_mode="left_to_right")] | None = None
+    folder: Annotated[str, Outside.FOLDER, Field(validation_alias=AliasChoices("dir", AliasPath("at", 0)))] = ""
+    again: "Whole | None" = None
+
+
+def test_marks_under_every_name_and_in_every_model_that_a_value_may_be():
+    found = {path: mark.kind for path, mark in marked_fields(Whole).items()}
+    assert found == {
+        "one.to": Outside.ADDRESS,
+        "one.log": Outside.FOLDER,
+        "two.to": Outside.ADDRESS,
+        "two.log": Outside.FOLDER,
+        "folder": Outside.FOLDER,
+        "dir": Outside.FOLDER,
+        "at": Outside.FOLDER,
+        "again": Outside.ARGUMENTS,
+    }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.plain_json import count_of
 from maze_core.base.tree import copy_tree, map_tree
 from maze_core.collect.pools.workers import Arrays, JobResult, Shared, Task
 from maze_core.plugins.closing import release
@@ -105,7 +106,7 @@ class SerialPool:
         for task, saved in zip(self._tasks, state["tasks"], strict=True):
             task.load_state(saved)
         self._jobs = deque(_Job(*job) for job in state["jobs"])
-        self._submitted = state["submitted"]
+        self._submitted = count_of(state, "submitted")
         self._shared = Shared(state["version"], map_tree(_frozen, state["arrays"]))
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from maze_core.base.plain_json import number_of
+
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6
 # Added to every error, so that a step without one is still drawn now and then (the paper's epsilon).
@@ -113,7 +115,7 @@ class Priorities:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`, as far back as the capacity allows."""
         values = state["values"][-self.capacity :]
-        self.largest = state["largest"]
+        self.largest = number_of(state, "largest")
         self._tree.set((state["end"] - len(values) + np.arange(len(values))) % self.capacity, values)
 
     @property

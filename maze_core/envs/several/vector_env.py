@@ -10,6 +10,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
+from maze_core.envs.alike import check_apart
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
@@ -384,6 +385,7 @@ def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[Mu
             rows.append(AgentRowCodec(envs[-1], tell_agents=tell_agents))
             if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
+        check_apart(envs)
     except BaseException:
         release(*envs)
         raise

@@ -19,6 +19,7 @@ class ConfigModel(BaseModel):
         validate_default=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,
+        populate_by_name=True,  # what is written has the fields' names, and is read whatever aliases they have
     )
 
     @field_validator("*", mode="before")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.terminal_text import argument, shown
@@ -137,16 +137,39 @@ def _values(value: Any, singly: bool) -> Iterator[tuple[Place, Any]]:
         yield (), value
 
 
-def marked_fields(model: type[BaseModel]) -> dict[str, Mark]:
-    """Return the marked fields of a plugin's configuration by path, such as `folder` or `store.address`."""
+def marked_fields(model: type[BaseModel], around: tuple[type, ...] = ()) -> dict[str, Mark]:
+    """Return the marked fields of a plugin's configuration by path, such as `folder` or `store.address`.
+
+    `around`: the models in whose fields this one is. Of one that is in itself any text may be a path or an address.
+    """
     found: dict[str, Mark] = {}
     for name, field in model.model_fields.items():
-        keys = {name, *(key for key in (field.alias, field.validation_alias) if isinstance(key, str))}
+        keys = {name, *_names(field.alias), *_names(field.validation_alias)}
         marks = list(_marks((*field.metadata, field.annotation)))
-        inner = {} if marks else _inner_marks(field.annotation)
+        models = [] if marks else list(_inner_models(field.annotation))
+        if any(each in (model, *around) for each in models):
+            marks, models = [Mark(Outside.ARGUMENTS)], []
+        inner: dict[str, Mark] = {}
+        for each in models:
+            # Of two models with a field of one name, the mark counts that may ask for permission.
+            inner = {**inner, **marked_fields(each, (model, *around)), **_asking(inner)}
         for key in sorted(keys):
             found |= {key: marks[0]} if marks else {f"{key}.{below}": mark for below, mark in inner.items()}
     return found
+
+
+def _asking(marks: dict[str, Mark]) -> dict[str, Mark]:
+    return {key: mark for key, mark in marks.items() if mark.kind is not Outside.NOTHING}
+
+
+def _names(alias: Any) -> list[str]:
+    """Return the keys under which a field's value may be, or a value that it is taken from."""
+    if isinstance(alias, str):
+        return [alias]
+    choices = getattr(alias, "choices", None)  # of pydantic's AliasChoices
+    if choices is not None:
+        return [name for choice in choices for name in _names(choice)]
+    return [str(key) for key in getattr(alias, "path", ())[:1]]  # of its AliasPath
 
 
 def _marks(within: Iterable[Any]) -> Iterator[Mark]:
@@ -158,13 +181,15 @@ def _marks(within: Iterable[Any]) -> Iterator[Mark]:
             yield from _marks(filter(None, [getattr(each, "__value__", None)]))  # of a type alias
 
 
-def _inner_marks(annotation: Any) -> dict[str, Mark]:
-    """Return the marked fields of a model in a field's annotation."""
-    options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    for each in options:
-        if isinstance(each, type) and hasattr(each, "model_fields"):
-            return marked_fields(each)
-    return {}
+def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that a field may hold, by its annotation; not those in lists and mappings."""
+    if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+        yield annotation
+    elif get_origin(annotation) in (Union, UnionType, Annotated):
+        for each in get_args(annotation):
+            yield from _inner_models(each)
+    elif hasattr(annotation, "__value__"):  # a type alias
+        yield from _inner_models(annotation.__value__)
 
 
 def reaches(raw: Raw, load: Loader) -> list[Reach]:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema
 
+from maze_core.base.errors import PluginError
 from maze_core.plugins.config.plain_yaml import parse_value
 
 _RANGES = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
@@ -45,10 +48,32 @@ class Flag:
         return text if self.textual else parse_value(text, self.option)
 
 
+class _Quiet(GenerateJsonSchema):
+    """Leaves defaults out that JSON does not have; a run that uses one is refused where it is set up."""
+
+    ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | {"non-serializable-default"}
+
+
+def json_schema(model: type[BaseModel], references: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
+    """Return the JSON Schema of a configuration.
+
+    Raises:
+        PluginError: a parameter has a type that no file can hold.
+    """
+    try:
+        return model.model_json_schema(ref_template=references, schema_generator=_Quiet)
+    except PydanticUserError as error:
+        reason = str(error).partition("\n")[0]
+        raise PluginError(
+            f"{model.__name__} of {model.__module__} has a parameter that no file can hold: {reason}"
+        ) from error
+
+
 def flags(model: type[BaseModel]) -> list[Flag]:
     """Return the flags of a model in the order of its fields, except the plugin's `name`."""
-    schema = model.model_json_schema()
-    definitions = schema.get("$defs", {})
+    whole = json_schema(model)
+    definitions = whole.get("$defs", {})
+    schema = _resolved(whole, definitions)  # a model that has itself in a field is a reference
     return [
         _flag(name, properties, definitions, required=name in schema.get("required", ()))
         for name, properties in schema["properties"].items()
@@ -101,4 +126,6 @@ def _typed(default: Any) -> str:
         return str(default).lower()
     if isinstance(default, list) and not any(isinstance(item, list | dict) for item in default):
         return ",".join(map(_typed, default)) or "[]"
-    return f"{default:g}" if isinstance(default, float) and float(f"{default:g}") == default else str(default)
+    if isinstance(default, float) and float(f"{default:g}") == default:
+        return f"{default:g}"
+    return str(default) if not isinstance(default, int) or abs(default) < 2**64 else "too large"

@@ -11,6 +11,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.explain import combined, explain
+from maze_core.plugins.config.restorable import unrestorable
 
 
 def named_part(
@@ -38,6 +39,9 @@ def named_part(
     model: type[PluginConfig] = plugin.Config
     values = {key: value for key, value in shared.items() if key in model.model_fields} | dict(given)
     try:
-        return plugin, model.model_validate(values)
+        config = model.model_validate(values)
     except ValidationError as error:
         raise combined(explain(error, model, where, values)) from error
+    if lost := unrestorable(config, where):
+        raise combined(lost)
+    return plugin, config

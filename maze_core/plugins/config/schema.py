@@ -7,6 +7,7 @@ from typing import Any
 
 from maze_core.base.errors import MazeError
 from maze_core.plugins import discovery
+from maze_core.plugins.config.flags import json_schema
 from maze_core.plugins.config.raw import PARTS
 from maze_core.plugins.config.run import RunConfig
 
@@ -52,12 +53,11 @@ def _define(kind: str, names: list[str] | None, definitions: Schema) -> list[str
     found = []
     for name in discovery.names(kind) if names is None else names:
         try:
-            config = discovery.load(kind, name).Config
+            whole = json_schema(discovery.load(kind, name).Config, f"#/$defs/{kind}.{name}.{{model}}")
         except MazeError:
             if names is not None:
                 raise
             continue
-        whole = config.model_json_schema(ref_template=f"#/$defs/{kind}.{name}.{{model}}")
         for inner, definition in whole.pop("$defs", {}).items():
             definitions[f"{kind}.{name}.{inner}"] = definition
         definitions[f"{kind}.{name}"] = whole

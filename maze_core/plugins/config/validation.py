@@ -13,6 +13,7 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.explain import combined, explain
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.raw import PARTS, Raw
+from maze_core.plugins.config.restorable import unrestorable
 from maze_core.plugins.config.run import RunConfig
 
 
@@ -59,12 +60,14 @@ def part_of(kind: str, where: str, raw: Any, load: discovery.Loader, errors: lis
         errors.append(ConfigError(error.message, f"{where}.name", error.hint))
         return None
     try:
-        return model.model_validate(raw)
+        config = model.model_validate(raw)
+        lost = unrestorable(config, where)
     except ConfigError as error:  # about a plugin that a parameter names
-        errors.append(error)
+        lost = [error]
     except ValidationError as error:
-        errors += explain(error, model, where, raw)
-    return None
+        lost = explain(error, model, where, raw)
+    errors += lost
+    return None if lost else config
 
 
 def wrappers_of(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> list[PluginConfig | None]:

@@ -6,7 +6,9 @@ import statistics
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.averages import deviation, mean
+from maze_core.base.averages import as_number, deviation, mean
+from maze_core.base.errors import PluginError
+from maze_core.base.terminal_text import shown
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.vector import Episode
 from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
@@ -48,9 +50,16 @@ class EpochStatistics:
         self._episodes.extend(episodes)
 
     def record(self, values: dict[str, float]) -> None:
-        """Add values by metric name; the epoch reports the mean of those that are not nan."""
+        """Add values by metric name; the epoch reports the mean of those that are not nan.
+
+        Raises:
+            PluginError: one of them is not a number.
+        """
         for name, value in values.items():
-            self._values.setdefault(name, []).append(value)
+            try:
+                self._values.setdefault(str(name), []).append(as_number(value))
+            except TypeError:
+                raise PluginError(f"the recorded metric {name!r} is {shown(value)}, not a number") from None
 
     def epoch_metrics(self) -> dict[str, float]:
         """Return the metrics since the last call."""
@@ -70,7 +79,7 @@ class EpochStatistics:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._episodes = [_episode(*row) for row in state["episodes"]]
-        self._values = {name: list(values) for name, values in state["values"].items()}
+        self._values = {name: list(map(as_number, values)) for name, values in state["values"].items()}
 
 
 def _row(episode: Episode) -> list[Any]:

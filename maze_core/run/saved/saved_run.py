@@ -136,7 +136,9 @@ def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
     """Turn errors of loading a checkpoint that does not fit this configuration into a plain message."""
     try:
         state = saved.state
-        counts = [state["epoch"], state["env_steps"], state["updates_in_epoch"], state["best_epoch"] or 0]
+        counts = [state[name] for name in ("epoch", "env_steps", "updates_in_epoch")]
+        # Earlier versions did not save all of these, and without evaluations there is no best epoch.
+        counts += [state.get("updates", 0), state["best_epoch"] or 0, state.get("improved_epoch") or 0]
         numbers = [state["seconds"], state["best_score"] or 0.0]
         if not (all(map(is_count, counts)) and all(map(is_number, numbers))):
             raise ValueError("its counters are not numbers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from maze_core.base.errors import PluginError
 from maze_core.base.plain_json import parse_json
+from maze_core.base.terminal_text import printable, shown
 
 _OF_ARRAYS = {torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool}
 """Types of numbers that arrays have too."""
+_KEYS = (str, int, float, type(None))
+"""Types of keys that JSON gives back as they were."""
 _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
 
 
@@ -37,9 +42,16 @@ def decode_tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def encode_state(state: Any) -> tuple[bytes, bytes]:
-    """Return nested dicts, lists, plain values, arrays and tensors as (JSON, safetensors) bytes."""
+    """Return nested dicts, lists, plain values, arrays and tensors as (JSON, safetensors) bytes.
+
+    Raises:
+        PluginError: something in it, of an algorithm, a wrapper or a network, is none of these.
+    """
     tensors: dict[str, Tensor] = {}
-    document = _pack(state, "", tensors)
+    try:
+        document = _pack(state, "", tensors)
+    except RecursionError:
+        raise PluginError("the state of the run is nested too deeply for a checkpoint, or contains itself") from None
     return json.dumps(document).encode(), encode_tensors(tensors)
 
 
@@ -52,24 +64,34 @@ def decode_state(document: bytes, tensors: bytes) -> Any:
 
 
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    if isinstance(value, Tensor):
-        tensors[path] = value
-        return {_TENSOR: path}
-    if isinstance(value, np.ndarray):
-        tensors[path] = torch.from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
-        return {_ARRAY: path}
-    if isinstance(value, dict):
+    if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_quantized:
+        return {_TENSOR: _put(value, path, tensors)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        with suppress(TypeError):  # numbers that torch does not have
+            array = torch.from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
+            return {_ARRAY: _put(array, path, tensors)}
+    if isinstance(value, dict) and all(isinstance(k, _KEYS) for k in value):
         if all(isinstance(k, str) and not k.startswith("$") for k in value):
             return {k: _pack(v, f"{path}/{k}", tensors) for k, v in value.items()}
         # JSON keys are strings; the optimizer numbers its parameters.
         return {_PAIRS: [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
         return [_pack(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(f"state at {path or '/'} has type {type(value).__name__}, which a checkpoint cannot hold")
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, bool | int | float | str):
+        return plain
+    what = type(value).__name__ if not hasattr(value, "dtype") else f"{type(value).__name__} of {value.dtype}"
+    if isinstance(value, dict):
+        what = f"dict with the key {shown(next(k for k in value if not isinstance(k, _KEYS)))}"
+    raise PluginError(f"state at {printable(path or '/', 200)} has type {what}, which a checkpoint cannot hold")
+
+
+def _put(tensor: Tensor, path: str, tensors: dict[str, Tensor]) -> str:
+    """Add a tensor under its path, or a longer name where another one has that: a key may contain a slash."""
+    while path in tensors:
+        path += "'"
+    tensors[path] = tensor
+    return path
 
 
 def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:

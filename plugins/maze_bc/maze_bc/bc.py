@@ -18,6 +18,7 @@ from torch import Tensor
 from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import count_of
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import Batch, Loss
@@ -193,7 +194,7 @@ class BC(Algorithm):
             )
         self._order.bit_generator.state = state["before_pass"]
         self._begin_pass()
-        self._position = state["position"]
+        self._position = count_of(state, "position")
 
 
 def _generator(run: Run, purpose: Purpose) -> np.random.Generator:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from maze_core.base.plain_json import count_of
 from maze_core.base.tree import take_rows
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.collector import Collector
@@ -137,8 +138,8 @@ class ActorReplay(Collector):
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`. Errors as for `StoredReplay.load_state`."""
         self._stored.load_state(state)
-        self._asked, self._idle = state["asked"], state["idle"]
-        self._taken = state["taken"] if state["actors"] else self._asked  # what was under way is lost
+        self._asked, self._idle = count_of(state, "asked"), count_of(state, "idle")
+        self._taken = count_of(state, "taken") if state["actors"] else self._asked  # what was under way is lost
         self._actors.load_state(state["actors"])
 
     def prune(self) -> None:

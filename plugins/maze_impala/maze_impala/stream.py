@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import RunError
+from maze_core.base.plain_json import count_of
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.collect.rollouts.agent_groups import GROUP, AgentGroups
@@ -95,7 +96,7 @@ class TrajectoryStream:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._asked = state["asked"]
+        self._asked = count_of(state, "asked")
         self._actors.load_state(state["actors"])
         self._under_way = deque(state["under_way"])
         if self._scale is not None and "reward_scale" in state:

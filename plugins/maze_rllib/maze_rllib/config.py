@@ -42,7 +42,8 @@ _FREE = ("str", "list", "dict")
 class RLlibConfig(AlgorithmConfig):
     """An algorithm of RLlib: what Maze adds to its parameters."""
 
-    model_config = ConfigDict(serialize_by_alias=True)
+    # A field cannot be called `model_config`, so that one has only its alias.
+    model_config = ConfigDict(serialize_by_alias=True, populate_by_name=False)
 
     epoch_length: PositiveInt = 1
     """RLlib's training iterations per epoch."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import sqrt
 
+from maze_core.base.plain_json import count_of, number_of
+
 _FIRST, _SECOND, _EPS = 0.9, 0.999, 1e-8
 
 
@@ -36,5 +38,5 @@ class Multiplier:
 
     def load_state(self, state: dict[str, float]) -> None:
         """Restore the result of `state()`."""
-        self.value, self._steps = state["value"], int(state["steps"])
-        self._mean, self._square = state["mean"], state["square"]
+        self.value, self._steps = number_of(state, "value"), count_of(state, "steps")
+        self._mean, self._square = number_of(state, "mean"), number_of(state, "square")
