@@ -69,17 +69,3 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_count(value: object) -> TypeGuard[int]:
     """Return True for an integer from 0 that 64 bits can hold."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def count_of(state: Mapping[str, Any], name: str) -> int:
-    """Return a count of a saved state. Raises ValueError if it is none, before it is counted on."""
-    if not is_count(state[name]):
-        raise ValueError(f"its {name} is not a count")
-    return int(state[name])
-
-
-def number_of(state: Mapping[str, Any], name: str) -> float:
-    """Return a number of a saved state. Raises ValueError if it is none."""
-    if not is_number(state[name]):
-        raise ValueError(f"its {name} is not a number")
-    return float(state[name])

@@ -12,7 +12,7 @@ from torch.autograd import Variable
 
 from maze_core.base.averages import as_number
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.plain_json import count_of
+from maze_core.base.saved_numbers import count_of
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.settings import load_settings, settings_of

@@ -10,7 +10,7 @@ import torch
 from typing_extensions import TypeVar
 
 from maze_core.base.errors import PluginError, RunError
-from maze_core.base.plain_json import count_of
+from maze_core.base.saved_numbers import count_of
 from maze_core.collect.collector import load_state_of, put, state_of
 from maze_core.learn.learner import Learner
 from maze_core.learn.optimizers.adam import Adam

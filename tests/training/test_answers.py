@@ -10,7 +10,7 @@ import torch
 
 from maze_core import RunContext
 from maze_core.base.errors import CheckpointError, PluginError
-from maze_core.base.plain_json import count_of, number_of
+from maze_core.base.saved_numbers import count_of, number_of
 from maze_core.collect.collector import put
 from maze_core.learn import answers
 from maze_core.run.api import resume

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.plain_json import count_of
+from maze_core.base.saved_numbers import count_of
 from maze_core.base.tree import copy_tree, map_tree
 from maze_core.collect.pools.workers import Arrays, JobResult, Shared, Task
 from maze_core.plugins.closing import release

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.plain_json import number_of
+from maze_core.base.saved_numbers import number_of
 
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6

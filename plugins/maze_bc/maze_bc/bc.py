@@ -18,8 +18,8 @@ from torch import Tensor
 from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core.base.errors import ConfigError
-from maze_core.base.plain_json import count_of
 from maze_core.base.progress import progress_bar
+from maze_core.base.saved_numbers import count_of
 from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from maze_core.base.plain_json import count_of
+from maze_core.base.saved_numbers import count_of
 from maze_core.base.tree import take_rows
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.collector import Collector

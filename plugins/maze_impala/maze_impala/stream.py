@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import RunError
-from maze_core.base.plain_json import count_of
+from maze_core.base.saved_numbers import count_of
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.collect.rollouts.agent_groups import GROUP, AgentGroups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from maze_core.base.plain_json import count_of, number_of
+from maze_core.base.saved_numbers import count_of, number_of
 
 _FIRST, _SECOND, _EPS = 0.9, 0.999, 1e-8
 
