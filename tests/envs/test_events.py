@@ -290,9 +290,10 @@ def test_actors_without_end_are_refused():
 
 
 def test_events_that_would_be_mixed_are_refused():
-    shared = Till(2)
+    shared = [Till(2), Till(2)]
+    shared[1].events = shared[0].events
     with pytest.raises(ConfigError, match="share one object"):
-        SerialVectorEnv(lambda _: shared, 2)
+        SerialVectorEnv(lambda number: shared[number], 2)
     with pytest.raises(ConfigError, match="declare the event 'sale'"):
         SerialVectorEnv(lambda _: Doubling(Till(2), "sale"), 1)
 

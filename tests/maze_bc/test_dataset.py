@@ -106,7 +106,7 @@ def test_a_single_episode_cannot_be_split(record, bc):
 def test_a_wrong_data_set_is_one_clear_error(record, bc, tmp_path, what):
     action = spaces.Discrete(2)
     folder = record(SEEN, action, LENGTHS, lambda obs: {"action": np.zeros(len(obs["observation"]) - 1, np.int64)})
-    env = SpacesEnv(SEEN, spaces.Discrete(3) if what == "other spaces" else action)
+    its = spaces.Discrete(3) if what == "other spaces" else action
     if what == "missing":
         folder = tmp_path / "nowhere"
     if what == "foreign":
@@ -116,5 +116,5 @@ def test_a_wrong_data_set_is_one_clear_error(record, bc, tmp_path, what):
         (folder / "rewards.npy").write_bytes(b"")
         folder = folder.parent / folder.name
     with pytest.raises(Exception, match=str(folder.name)) as caught:
-        bc(lambda: env, folder).train()
+        bc(lambda: SpacesEnv(SEEN, its), folder).train()
     assert caught.value.exit_code == 2

@@ -260,8 +260,8 @@ def test_a_mask_that_leaves_nothing_is_named(quick, doors):
 def test_log_probabilities_add_up_over_heads(quick):
     """The stored log-probability is the joint action's; the probabilities of all joint actions sum to 1."""
     action_space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.MultiDiscrete([2, 2])})
-    env = SpacesEnv(spaces.Box(-1, 1, (2,), np.float32), action_space)
-    run = quick(lambda: env, "ppo", {"algorithm.num_envs": 1}).run
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    run = quick(lambda: SpacesEnv(observation_space, action_space), "ppo", {"algorithm.num_envs": 1}).run
     batch = next(run.algorithm.batches())
     distribution = run.policy.distribution(batch.obs)
     total, stored = torch.zeros(len(batch)), torch.zeros(len(batch))
