@@ -81,9 +81,8 @@ class GAIL(Algorithm):
             rewards = self.reward(self.discriminator(run.policy, judged)[rows:])
             if self.config.absorbing_state:
                 ended = judged.extra["discount"] == 0
-                best = torch.log(
-                    (ended[:rows].sum() + 1) / (ended[rows:].sum() + 1)
-                )  # the best logit of a single state
+                # The best logit of a single state is known.
+                best = torch.log((ended[:rows].sum() + 1) / (ended[rows:].sum() + 1))
                 rewards += ended[rows:] * self.config.gamma / (1 - self.config.gamma) * self.reward(best)
             rollout.rewards[rollout.valid] = rewards.numpy(force=True)
         self._judged = judged
