@@ -146,8 +146,8 @@ processes, and each ratio is that of two neighbouring runs, because the speed of
 The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC and TD3 step one environment
 and take one optimizer step on 256 rows for each step, so their rate is that of updates as well. SBX compiles its
 updates with JAX, and rejax the environment as well; the time of compiling is not counted. rlox steps environments and
-gathers rollouts in Rust. Recurrent PPO has an LSTM of 64 units in policy and critic, and
-a layer of 64 units: before the LSTM in Maze, after it in the peer.
+gathers rollouts in Rust. With 1,024 environments Maze steps gymnasium's vectorised CartPole. Recurrent PPO has an LSTM
+of 64 units in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """

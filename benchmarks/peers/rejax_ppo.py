@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import jax  # noqa: E402
+from measuring import report, same_names  # noqa: E402
 from rejax import PPO  # noqa: E402
 
 
@@ -26,14 +26,9 @@ def build(settings: dict[str, Any]) -> PPO:
         num_steps=settings["n_rollout_steps"],
         num_epochs=settings["n_optimization_epochs"],
         num_minibatches=rows // settings["batch_size"],
-        learning_rate=settings["lr"],
-        gamma=settings["gamma"],
-        gae_lambda=settings["gae_lambda"],
         clip_eps=settings["clip_range"],
-        ent_coef=settings["entropy_coef"],
-        vf_coef=settings["value_loss_coef"],
-        max_grad_norm=settings["max_grad_norm"],
         agent_kwargs={"hidden_layer_sizes": settings["hidden"], "activation": "tanh"},
+        **same_names(settings),
     )
 
 
@@ -51,9 +46,7 @@ def main() -> None:
     jax.block_until_ready(updates(state, settings["measured_updates"]))
     seconds = time.perf_counter() - started
     steps = settings["measured_updates"] * settings["num_envs"] * settings["n_rollout_steps"]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
-    print(json.dumps(result))
+    report(steps, seconds)
 
 
 if __name__ == "__main__":

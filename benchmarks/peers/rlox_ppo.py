@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from typing import Any
 
 import torch
+from measuring import report, same_names
 from rlox.algorithms.ppo import PPO
 from rlox.callbacks import Callback
 
@@ -40,24 +40,17 @@ def main() -> None:
         n_steps=settings["n_rollout_steps"],
         n_epochs=settings["n_optimization_epochs"],
         batch_size=settings["batch_size"],
-        learning_rate=settings["lr"],
-        gamma=settings["gamma"],
-        gae_lambda=settings["gae_lambda"],
         clip_eps=settings["clip_range"],
-        ent_coef=settings["entropy_coef"],
-        vf_coef=settings["value_loss_coef"],
-        max_grad_norm=settings["max_grad_norm"],
         normalize_advantages=settings["normalize_advantages"],
         clip_vloss=False,
         anneal_lr=False,
+        **same_names(settings),
     )
     rows = settings["num_envs"] * settings["n_rollout_steps"]
     model.train((settings["warmup_updates"] + settings["measured_updates"]) * rows)
     seconds = time.perf_counter() - stopwatch.started_at
     steps = settings["measured_updates"] * rows
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
-    print(json.dumps(result))
+    report(steps, seconds)
 
 
 if __name__ == "__main__":

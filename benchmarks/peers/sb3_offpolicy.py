@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from measuring import report
 from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -59,9 +59,7 @@ def measure(model: Any, settings: dict[str, Any], wait: Callable[[Any], None] = 
     model.learn(before + steps, callback=stopwatch)
     wait(model)
     seconds = time.perf_counter() - stopwatch.started_at
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
-    print(json.dumps(result))
+    report(steps, seconds)
 
 
 def main() -> None:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from typing import Any
 
 import torch
+from measuring import report, same_names
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
@@ -39,12 +39,7 @@ def build(settings: dict[str, Any]) -> A2C | PPO | RecurrentPPO:
     env = make_vec_env(settings["env"], settings["num_envs"], seed=settings["seed"], vec_env_cls=DummyVecEnv)
     same = {
         "n_steps": settings["n_rollout_steps"],
-        "learning_rate": settings["lr"],
-        "gamma": settings["gamma"],
-        "gae_lambda": settings["gae_lambda"],
-        "ent_coef": settings["entropy_coef"],
-        "vf_coef": settings["value_loss_coef"],
-        "max_grad_norm": settings["max_grad_norm"],
+        **same_names(settings),
         "normalize_advantage": settings["normalize_advantages"],
         "policy_kwargs": {
             "net_arch": {"pi": settings["hidden"], "vf": settings["hidden"]},
@@ -71,9 +66,7 @@ def measure(model: A2C | PPO | RecurrentPPO, settings: dict[str, Any]) -> None:
     model.learn(updates * steps_per_update, callback=stopwatch)
     seconds = time.perf_counter() - stopwatch.started_at
     steps = settings["measured_updates"] * steps_per_update
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
-    print(json.dumps(result))
+    report(steps, seconds)
 
 
 def main() -> None:

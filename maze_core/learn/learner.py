@@ -12,7 +12,7 @@ from torch.autograd import Variable
 
 from maze_core.base.averages import as_number
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.saved_numbers import count_of
+from maze_core.base.saved_numbers import as_count, count_of
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.settings import load_settings, settings_of
@@ -272,7 +272,7 @@ class Learner:
             # Earlier versions did not save what was configured.
             load_settings(optimizer, state.get("configured", {}).get(name, []), self._configured[name])
         self.steps = count_of(state, "steps")
-        self._sums = {name: (as_number(total), count_of({name: n}, name)) for name, (total, n) in state["sums"].items()}
+        self._sums = {name: (as_number(total), as_count(n, name)) for name, (total, n) in state["sums"].items()}
 
 
 def _unreached(group: str | None, objective: str) -> str:
