@@ -29,6 +29,7 @@ def _nest(space: Space[Any], values: Mapping[str, Any], prefix: str, single: str
 
 
 def follow(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the member of a nested value at a leaf's path; raises LookupError or TypeError where there is none."""
     for part in path:
         value = value[part]
     return value

@@ -129,4 +129,3 @@ def _inside(function: Any, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)([function(each) for each in value])
     return value
-

@@ -134,8 +134,8 @@ class Algorithm(ABC, Generic[P]):
     overrides the loss, or what it is built from, declares it again."""
 
     supports_tensors: ClassVar[bool] = False
-    """True: it passes rollouts of its `RolloutCollector` to the core's functions and reads none of their observations and
-    actions itself. Where an environment has tensors on the run's device, these two stay there."""
+    """True: it passes rollouts of its `RolloutCollector` to the core's functions and reads no observations and actions
+    of theirs itself. Where an environment has tensors on the run's device, these two stay there."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
