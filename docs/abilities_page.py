@@ -18,6 +18,7 @@ _DECLARED = {
     "actors in turns": "supports_actors",
     "several agents": "supports_agents",
     "several learners": "supports_learners",
+    "rollouts on the device": "supports_tensors",
 }
 _ON_WORKERS = {"RolloutCollector", "ReplayCollector", "workers", "env_runners"}
 """What an algorithm names whose steps workers can take: the collectors of the core, or workers of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from torch import from_numpy
+from torch import Tensor, from_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
 
 
-def to_tensors(tree: Mapping[str, np.ndarray], device: torch.device | None = None) -> TensorTree:
-    """Return tensors on a device; on the CPU they share the memory of the arrays."""
+def to_tensors(tree: Mapping[str, np.ndarray | Tensor], device: torch.device | None = None) -> TensorTree:
+    """Return tensors on a device; on the CPU they share the memory of the arrays. Tensors stay where they are there."""
+    tensors = {key: leaf if isinstance(leaf, Tensor) else from_numpy(leaf) for key, leaf in tree.items()}
     if device is None or device.type == "cpu":
-        return {key: from_numpy(leaf) for key, leaf in tree.items()}
-    return {key: from_numpy(leaf).to(device) for key, leaf in tree.items()}
+        return tensors
+    # Pinned memory is copied while the device works on.
+    return {
+        key: (leaf.pin_memory() if leaf.device.type == "cpu" else leaf).to(device, non_blocking=True)
+        for key, leaf in tensors.items()
+    }

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.several.wrapping import around_agents
+from maze_core.envs.tensor_envs import on_host
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers.carry import Metered
 from maze_core.plugins import discovery
@@ -122,7 +123,7 @@ class EnvBuilder:
                 wrapper.place,
             )
 
-        env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index), self.purpose)
+        env = self._native(1, index)
         if env is None:
             raise PluginError("make_vector_env returned an environment at one call and none at another")
         return LoneEnv(env)
@@ -135,7 +136,7 @@ class EnvBuilder:
         """
         if not self.vectorised:
             return None
-        env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0), self.purpose)
+        env = self._native(num_envs)
         if env is None:
             return None
         if (single := self._single_only) is not None:
@@ -149,6 +150,11 @@ class EnvBuilder:
             _warn(self._other_spaces)
         return env
 
+    def _native(self, num_envs: int, index: int = 0) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """Return a natively vectorised environment, one with tensors as one with arrays; None: there is none."""
+        env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(index), self.purpose)
+        return None if env is None else on_host(env)
+
     @cached_property
     def _other_spaces(self) -> str | None:
         """Return how the natively vectorised form's spaces differ from the single form's; None where they are equal.
@@ -157,7 +163,7 @@ class EnvBuilder:
         """
         if self._single_only is not None or not self.vectorised:
             return None
-        native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0), self.purpose)
+        native = self._native(1)
         if native is None:
             return None
         with releasing(native):

@@ -28,7 +28,8 @@ def _nest(space: Space[Any], values: Mapping[str, Any], prefix: str, single: str
     return values[prefix[:-1] or single]
 
 
-def _follow(value: Any, path: tuple[str | int, ...]) -> Any:
+def follow(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the member of a nested value at a leaf's path; raises LookupError or TypeError where there is none."""
     for part in path:
         value = value[part]
     return value
@@ -70,7 +71,7 @@ class ObservationCodec:
         """
         try:
             for path, count in self._branches:
-                if len(_follow(observation, path)) != count:
+                if len(follow(observation, path)) != count:
                     raise self._unlike(observation)
             for key, path, dtype, shape, leaf in self._slots:
                 value = observation
@@ -88,7 +89,7 @@ class ObservationCodec:
         try:
             for leaf in self._values:
                 target = out[leaf.key]
-                target[...] = leaf.stored(_follow(observations, leaf.path), target.shape[:1])
+                target[...] = leaf.stored(follow(observations, leaf.path), target.shape[:1])
         except (LookupError, TypeError, AttributeError) as error:
             raise self._unlike(observations) from error
 
@@ -150,7 +151,7 @@ class ObservationCodec:
         try:
             _check_structure(self._space, observation, ())
             for leaf in self._values:
-                value = leaf.stored(_follow(observation, leaf.path), batch)
+                value = leaf.stored(follow(observation, leaf.path), batch)
                 if leaf in self.ranged:
                     rows = np.asarray(value, self.specs[leaf.key].dtype).reshape(-1, *leaf.shape)
                     leaf.check_range(rows)
@@ -189,7 +190,7 @@ class ActionCodec:
         """Return one action of the user as a tree of new arrays with leaves `[1, …]`."""
         tree = allocate(self.specs, (1,))
         for leaf in self._leaves:
-            value, start = _follow(action, leaf.path), start_of(leaf.space)
+            value, start = follow(action, leaf.path), start_of(leaf.space)
             tree[leaf.key][0] = value if start is None else value - start
         return tree
 

@@ -18,6 +18,7 @@ from maze_core.envs.faults import failure, naming, place
 from maze_core.envs.info_columns import InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
+from maze_core.envs.tensor_envs import OnHost
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers.carry import vector_reward_meter
 from maze_core.plugins.closing import release
@@ -61,7 +62,8 @@ class NativeVectorEnv:
         self._meter = vector_reward_meter(env)
         self._events = events_of_rows(env, env.num_envs)
         self._by_step = [each for row in self._events for each in row if each.by_step]
-        mask_leaves(self.observation_space, self.action_space)  # refuses masks that would be ignored
+        # Refuses masks that would be ignored.
+        self._masked = bool(mask_leaves(self.observation_space, self.action_space))
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
         # Only these take one seed for each environment; others draw all episodes from one generator.
@@ -122,6 +124,50 @@ class NativeVectorEnv:
             self._end(ended, info, out, result)
         return result
 
+    @property
+    def mode(self) -> AutoresetMode:
+        """How the environment resets."""
+        return self._mode
+
+    def tensors(self) -> OnHost | None:
+        """Return the layer whose `env` can be stepped with tensors alone, for `count` afterwards; None: there is none.
+
+        Wrappers, events, masks, numbers of the `info` and resets by this class have to see each step on the host.
+        """
+        env = self._env
+        seen = self._masked or bool(self._info.names) or any(self._events) or self._meter is not None
+        if seen or self._mode is AutoresetMode.DISABLED or not isinstance(env, OnHost):
+            return None
+        return env if env.has_tensors else None
+
+    def count(
+        self, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+    ) -> tuple[np.ndarray, list[Episode]]:
+        """Count T steps that were taken with `tensors`: rewards [T, N], and flags [T, N] bool, which are corrected.
+
+        Returns:
+            The valid rows, [T, N] bool, and the episodes that ended, in order.
+
+        Raises:
+            RunError: a reward is not finite.
+        """
+        valid, episodes = np.ones(rewards.shape, np.bool_), []
+        for t, given in enumerate(rewards):
+            if self._filler is not None:
+                valid[t] = ~self._filler
+            terminated[t] &= valid[t]
+            truncated[t] &= valid[t] & ~terminated[t]
+            self._lengths += valid[t]
+            reward = np.where(valid[t], given, 0.0)
+            if not np.isfinite(reward).all():
+                bad = first_bad_row(reward)
+                raise non_finite("reward", self._place(bad), reward[bad])
+            self._returns += reward
+            self._filler = None
+            if len(ended := np.flatnonzero(terminated[t] | truncated[t])):
+                episodes += self._ended(ended)
+        return valid, episodes
+
     def state(self) -> dict[str, Any]:
         """Return the episode numbers; a native environment cannot be replayed, so nothing else is recorded."""
         return {"native_episode": self._episode.copy()}
@@ -179,17 +225,8 @@ class NativeVectorEnv:
             result.final_obs = self._final_observations(ended, info)
         else:
             result.final_obs = take_rows(out, ended)
-        for i in ended.tolist():
-            number, length = int(self._episode[i]), int(self._lengths[i])
-            events = self._events[i]
-            summary, kpis = take(events, length, self._place(i)) if events else (None, {})
-            metrics = {**kpis, **self._info.end(i)}
-            result.episodes.append(Episode(i, number, float(self._returns[i]), length, metrics, summary))
-        self._episode[ended] += 1
-        self._returns[ended], self._lengths[ended] = 0.0, 0
+        result.episodes += self._ended(ended)
         if self._mode is AutoresetMode.NEXT_STEP:
-            self._filler = np.zeros(self.num_envs, np.bool_)
-            self._filler[ended] = True
             for key, array in out.items():
                 array[ended] = self._first[key][ended]
         elif self._mode is AutoresetMode.DISABLED:
@@ -199,6 +236,22 @@ class NativeVectorEnv:
             observation = self._begun(seed=seeds, options={"reset_mask": mask})
             self._write(observation, out)
             self._clear_events(ended)
+
+    def _ended(self, ended: np.ndarray) -> list[Episode]:
+        """Return the episodes of these rows, which have ended; their next ones begin."""
+        episodes = []
+        for i in ended.tolist():
+            number, length = int(self._episode[i]), int(self._lengths[i])
+            events = self._events[i]
+            summary, kpis = take(events, length, self._place(i)) if events else (None, {})
+            metrics = {**kpis, **self._info.end(i)}
+            episodes.append(Episode(i, number, float(self._returns[i]), length, metrics, summary))
+        self._episode[ended] += 1
+        self._returns[ended], self._lengths[ended] = 0.0, 0
+        if self._mode is AutoresetMode.NEXT_STEP:
+            self._filler = np.zeros(self.num_envs, np.bool_)
+            self._filler[ended] = True
+        return episodes
 
     def _read_info(self, info: dict[str, Any], valid: np.ndarray, ended: np.ndarray) -> Tree:
         """Return the numbers of the algorithm in the info, leaves [N]."""

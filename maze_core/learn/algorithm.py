@@ -133,6 +133,10 @@ class Algorithm(ABC, Generic[P]):
     is a mean over its rows. The core refuses other runs with several learners before the first step. A class that
     overrides the loss, or what it is built from, declares it again."""
 
+    supports_tensors: ClassVar[bool] = False
+    """True: it passes rollouts of its `RolloutCollector` to the core's functions and reads no observations and actions
+    of theirs itself. Where an environment has tensors on the run's device, these two stay there."""
+
     def __init__(self, config: Any) -> None:
         self.config = config
         self.row_results: TensorTree = {}

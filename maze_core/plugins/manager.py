@@ -234,6 +234,11 @@ class Hooks:
                     "Next: maze train ppo, or a2c.",
                 )
 
+    @property
+    def changes_rollouts(self) -> bool:
+        """True where a plugin changes rollouts."""
+        return bool(self._changers["change_rollout"])
+
     def change_rollout(self, run: Run, rollout: Rollout) -> None:
         """Let plugins change a rollout."""
         for _, implementation in self._changers["change_rollout"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
-from maze_core.base.errors import LostError, RunError
+from maze_core.base.errors import LostError, PluginError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
 from maze_core.base.terminal_text import argument
@@ -90,6 +90,7 @@ def _epoch(run: Run) -> None:
             run.count_update()
             run.saving.keep()
         if run.epoch_trained:
+            _check_steps(run)
             speed = _speed(run, time.perf_counter() - started, steps, updates)
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
             results = answers.epoch_metrics(algorithm) | run.evaluate(run.epoch + 1)
@@ -101,6 +102,16 @@ def _epoch(run: Run) -> None:
     except EvaluationInterrupted:
         run.save_last()
         raise
+
+
+def _check_steps(run: Run) -> None:
+    """Raise PluginError if steps alone end the run and its algorithm counts none."""
+    if run.total_env_steps and not run.total_epochs and not run.env_steps:
+        raise PluginError(
+            f"{run.config.algorithm.name} has counted no environment steps in an epoch, so a run of "
+            f"{run.total_env_steps:,} steps would never end\nNext: --epochs instead of --steps; or let the algorithm call "
+            "run.count_env_steps."
+        )
 
 
 def _speed(run: Run, elapsed: float, steps: int, updates: int) -> dict[str, float]:

@@ -26,6 +26,8 @@ LEARNING = ("custom_critic", "self_play")
 """The callbacks that take part in learning."""
 ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
+ON_DEVICE = ("a2c", "pg", "ppo", "trpo")
+"""The algorithms that take rollouts of tensors."""
 NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
@@ -85,6 +87,7 @@ def _inapplicable(title, claim):
         *INAPPLICABLE.get(title, ()),
         *(ABOUT_LEARNING if claim.kind == "callback" and claim.name not in LEARNING else ()),
         *(NO_CONFIG if claim.kind == "command" else ()),
+        *(("tensors",) if claim.kind == "algorithm" and claim.name not in ON_DEVICE else ()),
         *(("hooks",) if claim.kind in NO_HOOKS else ()),
         *(("core_version",) if claim.distribution == discovery.CORE else ()),
     }

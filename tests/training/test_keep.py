@@ -8,6 +8,7 @@ import torch
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, RunContext
+from maze_core.base.errors import PluginError
 from maze_core.base.seeding import Purpose, generator, torch_generator
 from maze_core.collect.collector import Collector
 from maze_core.plugins.hookspecs import hookimpl
@@ -40,6 +41,9 @@ class Counting(Collector):
 class Drawing(Algorithm):
     """Learns from random numbers of everything that it keeps."""
 
+    steps = 1
+    """What it counts in each update."""
+
     class Config(AlgorithmConfig):
         lr: float = 1e-3
         epoch_length: int = 2
@@ -55,7 +59,7 @@ class Drawing(Algorithm):
     def batches(self):
         size = self.run.observation_space.shape
         obs = torch.from_numpy(self.order.normal(size=(4, *size)).astype(np.float32))
-        self.run.count_env_steps(1)
+        self.run.count_env_steps(self.steps)
         yield Batch({"observation": obs}, {}, {"noise": torch.randn(4, generator=self.noise)})
 
     @hookimpl
@@ -114,3 +118,12 @@ def test_an_algorithm_that_only_keeps_resumes_exactly(drawing, tmp_path):
         rest.resume(tmp_path / "halves")
         found = rest.run.policy.state_dict()
     assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+def test_a_run_that_steps_end_whose_algorithm_counts_none(drawing):
+    class Idle(Drawing):
+        steps = 0
+
+    with RunContext(SeededWalk, Idle, steps=10, seed=1, preset="none", silent=True) as context:
+        with pytest.raises(PluginError, match=r"Idle has counted no .* a run of 10 steps would never end\nNext: --epochs"):
+            context.train()

@@ -70,13 +70,16 @@ class TorchForward:
         if not torch.is_inference_mode_enabled():  # entering it costs as much as a small layer
             with torch.inference_mode():
                 return self.act(obs, noise)
-        tensors = self._moved(to_tensors(obs))
-        memory = self._memory
-        distribution = self._policy.distribution(tensors) if memory is None else memory.step(tensors)
-        drawn = distribution.mode() if self._most_likely else distribution.sample(noise)
+        drawn, actions = self.choose(self._moved(to_tensors(obs)), noise)
         samples = to_arrays(drawn)
-        actions = distribution.env_action(drawn)
         return Choice(samples, {k: samples[k] if a is drawn[k] else a.numpy(force=True) for k, a in actions.items()})
+
+    def choose(self, obs: TensorTree, noise: dict[str, Any]) -> tuple[TensorTree, TensorTree]:
+        """Return samples and actions in environment units for observations, all leaves [B, …] on the device."""
+        memory = self._memory
+        distribution = self._policy.distribution(obs) if memory is None else memory.step(obs)
+        drawn = distribution.mode() if self._most_likely else distribution.sample(noise)
+        return drawn, distribution.env_action(drawn)
 
     def _moved(self, tree: TensorTree) -> TensorTree:
         if self._elsewhere:

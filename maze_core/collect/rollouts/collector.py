@@ -13,6 +13,7 @@ from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.collector import Collector
 from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.collect.rollouts.agent_groups import AgentGroups
+from maze_core.collect.rollouts.resident import ResidentSampler
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.collect.workers.remote import RemoteSampler, can_share
 from maze_core.data.reward_scale import RewardScale
@@ -72,12 +73,16 @@ class RolloutCollector(Collector):
         self._actors = actors_of(run.observation_space)
         self._groups = AgentGroups(run)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
-        shared = not run.hooks.wraps_agent and run.planning("training") is None and can_share(run, exploration)
+        plain = not run.hooks.wraps_agent and run.planning("training") is None
+        shared = plain and can_share(run, exploration)
         _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
         env = run.training_env(num_envs, collecting=shared)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
-        self._sampler: Sampler | RemoteSampler = remote or self._lockstep(env, n_steps, seeds, noise, exploration)
+        resident = self._resident(env, n_steps, seeds, noise) if plain and exploration is None else None
+        self._sampler: Sampler | RemoteSampler | ResidentSampler = (
+            remote or resident or self._lockstep(env, n_steps, seeds, noise, exploration)
+        )
 
     @classmethod
     def of(cls, run: Run, config: Any) -> Self:
@@ -104,6 +109,15 @@ class RolloutCollector(Collector):
             exploration,
             lambda agent: run.planning_agent(agent, env, seeds) or run.hooks.wrap_agent(run, agent, env),
         )
+
+    def _resident(
+        self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds, noise: torch.Generator
+    ) -> ResidentSampler | None:
+        """Return a sampler whose rollouts stay on the device, where the environment and all who read them allow it."""
+        run, copies = self._run, copies_of(env)
+        if not run.algorithm.supports_tensors or run.hooks.changes_rollouts or run.config.learners > 1:
+            return None
+        return ResidentSampler.of(run.policy, env, n_steps, seeds, noise, lambda: self._show_progress(copies))
 
     @property
     def on_workers(self) -> bool:

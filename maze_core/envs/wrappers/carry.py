@@ -12,6 +12,7 @@ import numpy as np
 
 from maze_core.base.errors import RunError
 from maze_core.envs.checks import not_a_number
+from maze_core.envs.tensor_envs import on_host
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
 
@@ -171,7 +172,7 @@ class Metered:
     def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
         """Wrap the source's natively vectorised environment in the meter."""
         env = yield
-        return env if env is None else VectorRewardMeter(env)
+        return env if env is None else VectorRewardMeter(on_host(env))
 
 
 def below_meter(

@@ -213,8 +213,11 @@ def _by_step(
     """Return the values [(T + 1) * N] of a rollout's observations as those before and after each step, both [T, N]."""
     values = values.reshape(-1, rollout.rewards.shape[1])
     values, next_values = values[:-1], values[1:].copy()
-    for t, indices, final_obs in rollout.truncations:
-        next_values[t, indices] = _values(value, to_tensors(final_obs, device))
+    if cut := rollout.truncations:  # one pass for all of them
+        times = np.repeat([t for t, _, _ in cut], [len(rows) for _, rows, _ in cut])
+        finals = [to_tensors(obs, device) for _, _, obs in cut]
+        joined = {key: torch.cat([obs[key] for obs in finals]) for key in finals[0]}
+        next_values[times, np.concatenate([rows for _, rows, _ in cut])] = _values(value, joined)
     return values, next_values
 
 

@@ -22,6 +22,7 @@ from maze_core.models.several.actor_policy import probe
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
+from maze_devkit.drift import DriftSource
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.rehearsal import Probe, rehearse
@@ -254,6 +255,21 @@ def _insist_on_name(error: ConfigError, word: str, what: str) -> None:
         raise Failed(f"it refuses {what}, but does not say why: {refusal(error)}") from error
 
 
+def _tensors(subject: Subject) -> None:
+    if not subject.plugin.supports_tensors:
+        raise NotApplicable("it does not declare `supports_tensors`")
+    taken = subject.plugin.action_spaces
+    actions = "both" if spaces.Dict in taken else "push" if runs.continuous(subject) else "turn"
+    env, more = runs.walk(subject), {("env", "drift"): DriftSource}
+    values = {"env.name": "drift", "env.actions": actions}
+    learned = [
+        runs.train(subject, env, subject.folder / name, {**values, "env.arrays": name == "arrays"}, more)
+        for name in ("arrays", "tensors")
+    ]
+    if names := runs.differing(*learned):
+        raise Failed(f"where rollouts stay on the device, it learns something else: {names[0]} differs")
+
+
 def _insist_on_runs(subject: Subject, error: Exception) -> None:
     """Raise NotApplicable for an algorithm that runs nowhere."""
     if subject.bench.once(subject, rehearse).error is not None:
@@ -310,6 +326,15 @@ CHECKS = (
         "Let `compute_loss` be a mean over the rows of a batch, and compute what belongs to all rows in `batches`. "
         "Leave `supports_learners` unset otherwise.",
         _learners,
+    ),
+    Check(
+        "tensors",
+        "If it declares `supports_tensors`, it learns from environments with tensors what it learns from the same with "
+        "arrays.",
+        "Rollouts of such environments hold tensors, which code for arrays reads wrongly or not at all.",
+        "Pass rollouts to `advantage_rows` and to the collector, and read their rewards and flags alone. Leave "
+        "`supports_tensors` unset otherwise.",
+        _tensors,
     ),
     Check(
         "critic_leaves",

@@ -37,6 +37,7 @@ class PPO(Algorithm):
     supports_actors = True
     supports_agents = True
     supports_learners = True
+    supports_tensors = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",

@@ -20,6 +20,7 @@ class PolicyGradient(Algorithm):
     supports_actors = True
     supports_agents = True
     supports_learners = True
+    supports_tensors = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 

@@ -29,6 +29,7 @@ class TRPO(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    supports_tensors = True
     columns: ClassVar[Mapping[str, str]] = {"loss/gain": "gain", "loss/kl": "kl", "loss/value": "value"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 
