@@ -36,9 +36,7 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands; imports none."""
-        from maze_core.plugins import discovery
-
-        names = {name.partition(".")[0] for name in discovery.names("command")}
+        names = {path.partition(".")[0] for path in _paths()}
         return [name for name in _FIRST if name in names] + sorted(names - {*_FIRST})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -139,11 +137,16 @@ def _mounted(plugin: Any, path: str) -> Any:
     return group.commands[name]
 
 
-def _below(path: str) -> list[str]:
-    """Return the names of a command's direct subcommands from entry points."""
+def _paths() -> list[str]:
+    """Return the names of entry points that can be typed, but for those with an empty word or one like an option."""
     from maze_core.plugins import discovery
 
-    names = [name.removeprefix(f"{path}.") for name in discovery.names("command") if name.startswith(f"{path}.")]
+    return [path for path in discovery.names("command") if not any(word[:1] in ("", "-") for word in path.split("."))]
+
+
+def _below(path: str) -> list[str]:
+    """Return the names of a command's direct subcommands from entry points."""
+    names = [name.removeprefix(f"{path}.") for name in _paths() if name.startswith(f"{path}.")]
     return list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 

@@ -195,3 +195,12 @@ def test_without_metadata_of_the_core_it_says_so(monkeypatch, tmp_path):
     result = CliRunner().invoke(app, ["train"])
     assert result.exit_code == 2
     assert "maze-core is not installed" in result.stderr
+
+
+def test_names_that_cannot_be_typed_are_no_commands(installation, maze):
+    names = ("lost..found", "-x", ".y", "z.", "shout.-more", "shout")
+    installation.add("plain", PLAIN, "command:" + "\n".join(f"{name} = {{module}}:shout" for name in names))
+    listed = maze("--help").stdout
+    assert "shout" in listed
+    assert not any(name in listed for name in ("lost", "-x", "  y ", "  z "))
+    assert maze("shout", "hey").stdout.strip() == "HEY"
