@@ -103,9 +103,7 @@ class ResidentSampler:
         with torch.no_grad():
             drawn = self._noise.draw(self._policy, self._steps)
             for t, noise in enumerate(forward.by_step(drawn) if drawn else [{}] * self._steps):
-                samples, actions = forward.choose(take_rows(self._obs, t), noise)
-                self._samples = self._kept(self._samples, samples, t)
-                self._step(t, self._actions.batch(actions))
+                self.step(t, self.act(forward, t, noise))
                 self._on_step()
             self._check_observations()
         self.rollout = self._counted()
@@ -129,7 +127,13 @@ class ResidentSampler:
             self._obs[key][-1].copy_(leaf)
         self._started = True
 
-    def _step(self, t: int, actions: Any) -> None:
+    def act(self, forward: TorchForward, t: int, noise: dict[str, Any]) -> Any:
+        """Choose the actions of step t, and keep their samples; return them as the environment takes them."""
+        samples, actions = forward.choose(take_rows(self._obs, t), noise)
+        self._samples = self._kept(self._samples, samples, t)
+        return self._actions.batch(actions)
+
+    def step(self, t: int, actions: Any) -> None:
         """Take step t; keep what it returns."""
         try:
             observation, reward, terminated, truncated, info = self._stepped.step(actions)

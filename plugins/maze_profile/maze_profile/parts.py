@@ -12,6 +12,7 @@ from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.pools.processes import ProcessPool
 from maze_core.collect.pools.queued import QueuedPool
 from maze_core.collect.pools.serial import SerialPool
+from maze_core.collect.rollouts.resident import ResidentSampler
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
@@ -37,7 +38,8 @@ PARTS = {
 _ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, ProcessVectorEnv, NativeVectorEnv)
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
-    *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent)),
+    (ResidentSampler, "step", "environment"),
+    *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent, ResidentSampler)),
     *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "submit_each", "collect")),
     *((owner, "share", "workers") for owner in (SerialPool, ProcessPool)),
 ]
