@@ -109,8 +109,8 @@ def _check_steps(run: Run) -> None:
     if run.total_env_steps and not run.total_epochs and not run.env_steps:
         raise PluginError(
             f"{run.config.algorithm.name} has counted no environment steps in an epoch, so a run of "
-            f"{run.total_env_steps:,} steps would never end\nNext: --epochs instead of --steps; or let the algorithm call "
-            "run.count_env_steps."
+            f"{run.total_env_steps:,} steps would never end\nNext: --epochs instead of --steps; or let the algorithm "
+            "call run.count_env_steps."
         )
 
 
