@@ -186,4 +186,3 @@ def test_forged_counters_are_refused_at_a_resume(trained, tmp_path, change, prob
     write_checkpoint(folder / "checkpoints" / "last", replace(saved, state={**saved.state, **forged}))
     with pytest.raises(CheckpointError, match=problem):
         resume(folder, overrides=["algorithm.n_epochs=2"])
-

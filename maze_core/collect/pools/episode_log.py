@@ -23,15 +23,20 @@ class EpisodeLog:
     So they can go on anywhere, also after the process that stepped them was lost.
 
     Args:
-        observation_space: of a single environment.
-        action_space: of a single environment.
-        num_envs: N.
+        observation_space: of a single environment, or of a row of one with several agents.
+        action_space: the same.
+        num_envs: C, the number of environments.
+        agents: the number of rows of each, where several agents act; 0: each is one row.
     """
 
-    def __init__(self, observation_space: Space[Any], action_space: Space[Any], num_envs: int) -> None:
-        self._log = StepLog(space_specs(action_space, "action"), num_envs)
-        self.observation = allocate(space_specs(observation_space, "observation"), (num_envs,))
-        """The current observations, leaves [N, …]."""
+    def __init__(self, observation_space: Space[Any], action_space: Space[Any], num_envs: int, agents: int = 0) -> None:
+        self._agents = agents
+        rows = num_envs * max(1, agents)
+        self._log = StepLog(space_specs(action_space, "action"), rows)
+        self.observation = allocate(space_specs(observation_space, "observation"), (rows,))
+        """The current observations, leaves [N, …]: of N rows."""
+        self._acting = np.zeros(rows, np.bool_)
+        """The agents that act next."""
         self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
         self.memory: list[Memory] = [[] for _ in range(num_envs)]
         """What each environment's wrappers remembered when its current episode began."""
@@ -40,15 +45,26 @@ class EpisodeLog:
         """Forget all steps: new episodes have begun."""
         self._log.clear()
 
-    def place(self, rows: slice, episode: np.ndarray, length: np.ndarray, obs: Tree, memory: list[Memory]) -> None:
-        """Say where some environments stand."""
-        self._episode[rows], self._length[rows], self.memory[rows] = episode, length, memory
-        self.see(rows, obs)
+    def place(self, envs: slice, stand: Tree, obs: Tree, memory: list[Memory]) -> None:
+        """Say where some environments stand.
 
-    def see(self, rows: slice, obs: Tree) -> None:
-        """Take the current observations of some environments, leaves [n, …]."""
+        Args:
+            envs: their numbers.
+            stand: `episode` and `length` of the unfinished episodes, and `acting` of several agents, as in `state`.
+            obs: their current observations.
+            memory: what their wrappers remembered when their episodes began.
+        """
+        self._episode[envs], self._length[envs], self.memory[envs] = stand["episode"], stand["length"], memory
+        self.see(envs, obs, stand.get("acting"))
+
+    def see(self, envs: slice, obs: Tree, acting: np.ndarray | None = None) -> None:
+        """Take the current observations of some environments, and who acts next, of several agents."""
+        each = max(1, self._agents)
+        rows = slice(envs.start * each, envs.stop * each)
         for key, leaf in obs.items():
             self.observation[key][rows] = leaf
+        if acting is not None:
+            self._acting[rows] = acting
 
     def add(self, actions: Tree, rewards: np.ndarray, ended: np.ndarray) -> None:
         """Take T steps of all environments.
@@ -56,7 +72,7 @@ class EpisodeLog:
         Args:
             actions: in environment units, leaves [T, N, …]
             rewards: [T, N]
-            ended: [T, N], True where a step ended an episode.
+            ended: [T, C], True where a step ended an episode.
         """
         steps = len(rewards)
         self._log.extend(actions, rewards)
@@ -72,8 +88,9 @@ class EpisodeLog:
         return {
             "episode": self._episode.copy(),
             "length": self._length.copy(),
-            **self._log.recorded(self._length),
+            **self._log.recorded(np.repeat(self._length, max(1, self._agents))),
             "observation": copy_tree(self.observation),
+            **({"acting": self._acting.copy()} if self._agents else {}),
             "memory": list(self.memory),
         }
 

@@ -38,11 +38,12 @@ class PooledVectorEnv:
     """Steps environments on workers, each a contiguous share of them.
 
     The transitions equal those of `SerialVectorEnv` for the same seeds, and their states are interchangeable. The
-    driver records the actions of unfinished episodes, so that another worker can replay them if one is lost.
+    driver records the actions of unfinished episodes, so that another worker can replay them if one is lost. Where
+    several agents act in an environment, its rows are on one worker, and all steps are in lockstep.
 
     Args:
         builder: builds environment `index`; is sent to the workers.
-        num_envs: total number of environments.
+        num_envs: total number of environments; of copies, where several agents have a row each.
         workers: number of workers, at most one per environment.
         start: starts that many workers for a task.
         dumps: pickles games.
@@ -60,20 +61,23 @@ class PooledVectorEnv:
         start: Callable[[Task, int], WorkerPool],
         dumps: Callable[[Any], bytes] = pickle.dumps,
     ) -> None:
-        self.num_envs, self._dumps = num_envs, dumps
+        self._count, self._dumps = num_envs, dumps
         shares = shares_of(num_envs, workers)
         count = len(shares)
         self._moves = 0
         """The number of moves so far: of calls of `step` and `gather`."""
-        self._rows = [slice(share.first, share.first + share.count) for share in shares]
+        self._envs = [slice(share.first, share.first + share.count) for share in shares]
         self._pool = start(EnvTask(builder, shares), count)
         self._finalizer = weakref.finalize(self, self._pool.close)
         spaces = self._ask([("spaces",)] * count)
-        self.observation_space, self.action_space = spaces[0]
+        self.observation_space, self.action_space, self.agents = spaces[0]
         if any(other != spaces[0] for other in spaces):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        self._episode_log = EpisodeLog(self.observation_space, self.action_space, num_envs)
+        each = max(1, len(self.agents))
+        self.num_envs = num_envs * each
+        self._rows = [slice(envs.start * each, envs.stop * each) for envs in self._envs]
+        self._episode_log = EpisodeLog(self.observation_space, self.action_space, num_envs, len(self.agents))
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
@@ -91,7 +95,7 @@ class PooledVectorEnv:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
         # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.
         command = "begin" if self._seeds is None else "reset"
-        self._begin(seeds, [(command, seeds, self._pending[rows]) for rows in self._rows], out)
+        self._begin(seeds, [(command, seeds, self._pending[envs]) for envs in self._envs], out)
         self._episode_log.begin()
         self._pending = []
 
@@ -101,11 +105,12 @@ class PooledVectorEnv:
         self._moves += 1
         result = _joined([result for result, _, _ in replies])
         taken = take_rows(actions, None)
-        self._episode_log.add(taken, result.reward[None], (result.terminated | result.truncated)[None])
-        for rows, (_, obs, begun) in zip(self._rows, replies, strict=True):
-            self._episode_log.see(rows, obs)
-            for row, memory in begun.items():
-                self._episode_log.memory[rows.start + row] = memory
+        over = result.terminated | result.truncated if result.restarted is None else result.restarted
+        self._episode_log.add(taken, result.reward[None], over[None, :: max(1, len(self.agents))])
+        for envs, (part, obs, begun) in zip(self._envs, replies, strict=True):
+            self._episode_log.see(envs, obs, part.acting)
+            for number, memory in begun.items():
+                self._episode_log.memory[envs.start + number] = memory
         self._write(out)
         return result
 
@@ -118,8 +123,8 @@ class PooledVectorEnv:
 
         Warns and raises like `SerialVectorEnv.restore`.
         """
-        check_state(state, self.num_envs)
-        self._begin(seeds, [("restore", seeds, share_of_state(state, rows)) for rows in self._rows], out)
+        check_state(state, self._count)
+        self._begin(seeds, [("restore", seeds, self._share_of(state, envs)) for envs in self._envs], out)
         self._episode_log.load(state)
         self._pending = []
 
@@ -149,7 +154,7 @@ class PooledVectorEnv:
             content = self._dumps(game)
         except (pickle.PicklingError, AttributeError, TypeError):
             return None
-        self._seeds, self._pending = None, [[] for _ in range(self.num_envs)]
+        self._seeds, self._pending = None, [[] for _ in range(self._count)]
         seconds = min(_SLICE, self._pool.job_timeout / 10)
         questions = [EnvJob(share, "play", (0.0, content)) for share in range(len(self._rows))]
         # They begin with one step, so that the longer patience that a reset needs ends there.
@@ -216,7 +221,7 @@ class PooledVectorEnv:
         self._moves += 1
         self._rollout = whole = joined(parts, self._rollout)
         self._episode_log.add(whole.env_actions, whole.rewards, whole.ended)
-        self._episode_log.see(slice(None), take_rows(whole.obs, -1))
+        self._episode_log.see(slice(0, self._count), take_rows(whole.obs, -1))
         self._episode_log.memory = list(whole.carry)
         return whole
 
@@ -227,15 +232,18 @@ class PooledVectorEnv:
     def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
         replies = self._ask(commands)
         self._seeds = seeds
-        for rows, reply in zip(self._rows, replies, strict=True):
-            self._place(rows, reply)
+        for envs, reply in zip(self._envs, replies, strict=True):
+            self._place(envs, reply)
         self._write(out)
-        _repeat_warnings([reply[4] for reply in replies])
+        _repeat_warnings([reply[-1] for reply in replies])
 
-    def _place(self, rows: slice, reply: tuple[Any, ...]) -> None:
+    def _place(self, envs: slice, reply: tuple[Any, ...]) -> None:
         """Record where some environments stand, which had to begin other episodes if theirs cannot be replayed."""
-        obs, episode, length, memory, _ = reply
-        self._episode_log.place(rows, episode, length, obs, memory)
+        obs, stand, memory, _ = reply
+        self._episode_log.place(envs, stand, obs, memory)
+
+    def _share_of(self, state: dict[str, Any], envs: slice) -> dict[str, Any]:
+        return share_of_state(state, envs, max(1, len(self.agents)))
 
     def _ask(self, commands: list[tuple[Any, ...]], look: Callable[[int], None] = lambda steps: None) -> list[Any]:
         """Return the replies to each share's command. A share that has lost its worker is restored first.
@@ -256,8 +264,8 @@ class PooledVectorEnv:
                 raise RunError("the workers lost a job")
             if result.job in replays:
                 share = replays.pop(result.job)
-                self._place(self._rows[share], result.value)
-                _repeat_warnings([result.value[4]])
+                self._place(self._envs[share], result.value)
+                _repeat_warnings([result.value[-1]])
                 jobs[self._submit(share, *commands[share])] = share
                 continue
             share = jobs.pop(result.job, -1)
@@ -280,7 +288,7 @@ class PooledVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         assignment = () if self._assignment is None else (self._assignment,)
-        return "restore", self._seeds, share_of_state(self.state(), self._rows[share]), *assignment
+        return "restore", self._seeds, self._share_of(self.state(), self._envs[share]), *assignment
 
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
         return self._pool.submit(EnvJob(share, command, arguments, self._moves), share, _patience(command))
@@ -307,8 +315,17 @@ def _joined(results: list[StepResult]) -> StepResult:
         final_obs=concat_trees(last) if last else None,
         episodes=[episode for result in results for episode in result.episodes],
         has_filler=any(result.has_filler for result in results),
+        acting=_both("acting", results),
+        restarted=_both("restarted", results),
         info=concat_trees([result.info for result in results]),
     )
+
+
+def _both(name: str, results: list[StepResult]) -> np.ndarray | None:
+    """Return what results say of several agents; None where each environment has one."""
+    if getattr(results[0], name) is None:
+        return None
+    return np.concatenate([getattr(result, name) for result in results])
 
 
 def _repeat_warnings(said: list[list[tuple[str, type[Warning]]]]) -> None:

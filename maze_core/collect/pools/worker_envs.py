@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.several.vector_env import in_turn
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.processes.worker import Share
+    from maze_core.envs.serial import SerialVectorEnv
+    from maze_core.envs.several.vector_env import AgentsVectorEnv
+
+    Built = SerialVectorEnv | AgentsVectorEnv
 
 
 class WorkerEnvs:
@@ -23,13 +27,13 @@ class WorkerEnvs:
 
     def __init__(self, builder: EnvBuilder, shares: Sequence[Share]) -> None:
         self._builder, self._shares = builder, shares
-        self._built: dict[int, SerialVectorEnv] = {}
+        self._built: dict[int, Built] = {}
 
-    def of(self, share: int) -> SerialVectorEnv:
+    def of(self, share: int) -> Built:
         """Return the environments of a share, by its number."""
         if share not in self._built:
             its = self._shares[share]
-            self._built[share] = SerialVectorEnv(self._builder, its.count, its.first)
+            self._built[share] = in_turn(self._builder, its.count, its.first)
         return self._built[share]
 
     def close(self) -> None:

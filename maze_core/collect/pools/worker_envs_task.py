@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from maze_core.collect.pools.worker_envs import WorkerEnvs
 from maze_core.collect.pools.workers import Task
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.vector import agents_of
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.processes.worker import Share
-    from maze_core.envs.serial import SerialVectorEnv
+    from maze_core.collect.pools.worker_envs import Built
     from maze_core.envs.vector import VectorEnv
 
 
@@ -91,7 +92,7 @@ class EnvTask(Task):
         """Execute the command."""
         env = self._envs.of(job.share)
         if job.command == "spaces":
-            return env.observation_space, env.action_space
+            return env.observation_space, env.action_space, agents_of(env)
         if job.command in ("begin", "restore"):
             return self._begin(env, job)
         if job.command in ("play", "go on"):
@@ -114,9 +115,10 @@ class EnvTask(Task):
         del self._moves[job.share]
         result = env.step(actions, out)
         self._moves[job.share] = job.number + 1
-        return result, out, {int(row): env.episode_memory[row] for row in result.final_indices}
+        begun = [episode.env_index - env.first_index for episode in result.episodes]
+        return result, out, {number: env.episode_memory[number] for number in begun}
 
-    def _begin(self, env: SerialVectorEnv, job: EnvJob) -> Any:
+    def _begin(self, env: Built, job: EnvJob) -> Any:
         self._gathering.pop(job.share, None)
         out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         seeds, given, *assignment = job.arguments
@@ -132,9 +134,10 @@ class EnvTask(Task):
             self._assign(env, job.share, *assignment)
         state = env.state()
         said = [(str(each.message), each.category) for each in caught]
-        return out, state["episode"], state["length"], env.episode_memory, said
+        place = {name: state[name] for name in ("episode", "length", "acting") if name in state}
+        return out, place, env.episode_memory, said
 
-    def _play(self, env: SerialVectorEnv, job: EnvJob) -> Any:
+    def _play(self, env: Built, job: EnvJob) -> Any:
         """Play for some seconds; return the game's answer in a tuple."""
         seconds, *content = job.arguments
         if content:
@@ -147,7 +150,7 @@ class EnvTask(Task):
         game = self._games.get(job.share)
         return None if game is None else (game.advance(seconds),)
 
-    def _assign(self, env: SerialVectorEnv, share: int, content: bytes) -> bool:
+    def _assign(self, env: Built, share: int, content: bytes) -> bool:
         """Accept an assignment; return False if it cannot be read here."""
         try:
             sent: Assignment = pickle.loads(content)  # noqa: S301 — from the driver

@@ -15,6 +15,7 @@ from maze_core.collect.workers.assignment import MEMORY, CollectAssignment, draw
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
+from maze_core.envs.vector import agents_of
 from maze_core.models.policy import acting_arrays
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class RemoteCollector:
         counted: bool,
     ) -> RemoteCollector | None:
         """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
-        if not hasattr(env, "gather"):
+        if not hasattr(env, "gather") or agents_of(env):
             return None
         change = None if exploration is None else exploration.change
         assignment = CollectAssignment(run.policy, change, seeds, n_steps, torch.get_num_threads())

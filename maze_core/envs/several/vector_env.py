@@ -72,6 +72,8 @@ class AgentsVectorEnv:
         specs = space_specs(self.observation_space, "observation")
         self._current, self._last = allocate(specs, (self.num_envs,)), allocate(specs, (self.num_envs,))
         self._seeds: EpisodeSeeds | None = None
+        self.episode_memory: list[Memory] = [[] for _ in self.envs]
+        """What the wrappers of each copy remembered when its episode began: nothing."""
         self._begin(np.zeros(copies, np.int64))
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
@@ -134,7 +136,7 @@ class AgentsVectorEnv:
             **self._log.recorded(np.repeat(lengths, len(self.agents))),
             "observation": copy_tree(self._current),
             "acting": self._acting.copy(),
-            "memory": [[] for _ in self.envs],
+            "memory": list(self.episode_memory),
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
