@@ -14,11 +14,11 @@ from maze_core.envs.vector import agents_of
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
+    from maze_core.collect.pools.worker_envs import Built
     from maze_core.collect.pools.workers import Arrays, Shared
     from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.processes.worker import Share
-    from maze_core.collect.pools.worker_envs import Built
     from maze_core.envs.vector import VectorEnv
 
 
