@@ -19,8 +19,9 @@ def install(folders: list[str], editable: bool) -> None:
     target, here = Path(os.environ["PIP_TARGET"]), Path.cwd()
     for folder in folders:
         os.chdir(here / folder.partition("[")[0])
-        backend = tomllib.loads(Path("pyproject.toml").read_text())["build-system"]["build-backend"]
-        build = getattr(import_module(backend), "build_editable" if editable else "build_wheel")
+        said = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("build-system", {})
+        backend = import_module(said.get("build-backend", "setuptools.build_meta"))
+        build = getattr(backend, "build_editable" if editable else "build_wheel")
         with tempfile.TemporaryDirectory() as built, zipfile.ZipFile(Path(built) / build(built)) as wheel:
             wheel.extractall(target)
 
