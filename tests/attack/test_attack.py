@@ -1,4 +1,4 @@
-"""The attack in small: a few hundred seeded cases of every kind. `benchmarks/attack.py` is the attack in full.
+"""The attack in small: seeded cases of every kind. `benchmarks/attack.py` is the attack in full.
 
 A case that does not hold is tried again, alone, by `python -m tests.attack NAME`.
 """
@@ -14,23 +14,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = {
-    "files": (
-        "kills/ppo+record=9", "kills/sac+record=7", "kills/es=7",
-        "damaged/ppo+record=30", "damaged/sac=16", "damaged/es=10", "damaged/recording=30",
-    ),
-    "words": ("planted=20", "named=30", "doors=16", "configured=3", "spaces=6"),
-}  # fmt: skip
+CASES = (
+    "kills/ppo+record=6", "kills/sac+record=5", "kills/es=4",
+    "damaged/ppo+record=18", "damaged/sac=8", "damaged/es=5", "damaged/recording=18",
+    "planted=14", "named=20", "doors=16", "configured=2", "spaces=4",
+)  # fmt: skip
 """What is attacked, and how many cases of each subject: kills and damage; a stranger's run, and wrong input."""
-LEAST = {"files": 109, "words": 125}
+LEAST = 154
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /proc and prctl")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", PARTS)
-def test_every_case_holds(part: str) -> None:
-    assert_all_hold(PARTS[part], LEAST[part])
+def test_every_case_holds() -> None:
+    assert_all_hold(CASES, LEAST)
 
 
 def assert_all_hold(cases: tuple[str, ...], least: int) -> None:

@@ -301,6 +301,6 @@ def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
 )
 def test_an_output_that_takes_nothing(tmp_path, redirected, code, said):
     """Closed by the caller, or on a full disk."""
-    command = ["sh", "-c", f'exec "$0" -m maze_core.cli.main plugins list {redirected}', sys.executable]
+    command = ["sh", "-c", f'exec "$0" -m maze_core.cli.main plugins list --kind runner {redirected}', sys.executable]
     result = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     assert (result.returncode, result.stderr) == (code, said)

@@ -1,8 +1,9 @@
 """Files in the current folder with the names of everything that Python, Maze or a library may import.
 
-Each leaves a trace when it is imported. The commands run as users run them, in processes of their own.
+Each leaves a trace when it is imported. The commands run as users run them, several in a process.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -31,25 +32,51 @@ TRAIN = ["train", "ppo", "--env", "mine:Walk-v0", "--run-dir", "run", "-q", "--p
 TRAIN += ["--num-envs", "2", "--epoch-length", "1", "--n-rollout-steps", "4", "--set", "evaluation.n_episodes=1"]
 SWEEP = ["sweep", "ppo", "--env", "mine:Walk-v0", "--preset", "none", "--epochs", "1", "--over", "algorithm.lr=1e-3"]
 SCENES = {
-    "help": (["--help"], ["train", "ppo", "--help"]),
-    "plugins": (["plugins", "list"], ["plugins", "check", "a2c"]),
-    "envs": (["envs", "list", "CartPole"], ["envs", "check", "mine:Walk-v0"]),
-    "runs": (["config", "show", "run"], ["runs", "list", "."]),
-    "eval": (["eval", "run", "-n", "2", "--runner", "local"],),
-    "rollout": (
+    "looking up": (
+        ["--help"],
+        ["train", "ppo", "--help"],
+        ["plugins", "list"],
+        ["envs", "list", "CartPole"],
+        ["config", "show", "run"],
+        ["runs", "list", "."],
+    ),
+    "checking": (
+        ["plugins", "check", "random", "--kind", "policy"],
+        ["envs", "check", "mine:Walk-v0"],
+        ["init", "project"],
+    ),
+    "playing": (
+        ["eval", "run", "-n", "2", "--runner", "local"],
         ["rollout", "run", "--episodes", "2", "--workers", "2", "--record", "demos"],
         ["trajectories", "info", "demos"],
+        ["view", "run", "--episodes", "1", "--no-open"],
     ),
-    "resume": (["resume", "run", "--set", "algorithm.n_epochs=2"],),
-    "view": (["view", "run", "--episodes", "1", "--no-open"],),
-    "export": (["export", "run", "--out", "policy.onnx"],),
-    "an exported policy": (["eval", "run", "-n", "1", "--policy", "policy.onnx"],),
-    "export to torch": (["export", "run", "--out", "policy.pt2"],),
-    "profile": (["profile", "run", "--seconds", "0.1"],),
-    "sweep": ([*SWEEP, "--dir", "lr", "-j", "1", "-q", "--set", "evaluation.n_episodes=1"],),
-    "init": (["init", "project"],),
+    "exporting": (
+        ["export", "run", "--out", "policy.onnx"],
+        ["eval", "run", "-n", "1", "--policy", "policy.onnx"],
+        ["export", "run", "--out", "policy.pt2"],
+    ),
+    "training": (
+        ["resume", "run", "--set", "algorithm.n_epochs=2"],
+        ["profile", "run", "--seconds", "0.1"],
+        [*SWEEP, "--dir", "lr", "-j", "1", "-q", "--set", "evaluation.n_episodes=1"],
+    ),
     "ray": (["eval", "run", "-n", "1", "--runner", "ray"],),
 }
+"""Commands that follow each other in one process: a module is imported once, whichever of them asks for it first."""
+IN_A_ROW = """
+import json, sys
+from maze_core.cli.main import main
+
+for command in json.loads(sys.argv.pop()) if __name__ == "__main__" else ():
+    sys.argv[1:] = command
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"{command} ended with {end.code}")
+"""
+"""What the script `maze` does, for each of several commands."""
 
 
 def names():
@@ -95,10 +122,9 @@ def folder(tmp_path_factory):
 def test_no_command_imports_a_file_of_the_current_folder(folder, scene):
     if scene == "ray":
         pytest.importorskip("ray")
-    elif scene == "an exported policy" and not (folder / "policy.onnx").exists():
-        run(folder, *SCENES["export"])
-    for command in SCENES[scene]:
-        run(folder, command)
+    script = folder.parent / "in_a_row.py"
+    script.write_text(IN_A_ROW)
+    run(folder, [json.dumps(SCENES[scene])], [sys.executable, str(script)])
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +145,7 @@ def ordinary(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_command_of_an_ordinary_installation_does_either(folder, ordinary):
-    code = "from maze_core.cli import main; assert main.__file__.startswith(sys.argv.pop(1)); main.main()"
-    start = [sys.executable, "-P", "-c", f"import sys; {code}", str(ordinary)]
-    for command in (["eval", "run", "-n", "1"], ["view", "run", "--episodes", "1", "--no-open", "--out", "other.html"]):
-        run(folder, command, start, PYTHONPATH=str(ordinary))
+    code = f"import sys; from maze_core.cli import main; assert main.__file__.startswith(sys.argv.pop(1))\n{IN_A_ROW}"
+    commands = (["eval", "run", "-n", "1"], ["view", "run", "--episodes", "1", "--no-open", "--out", "other.html"])
+    start = [sys.executable, "-P", "-c", code, str(ordinary)]
+    run(folder, [json.dumps(commands)], start, PYTHONPATH=str(ordinary))

@@ -7,6 +7,24 @@ import os
 import runpy
 import site
 import sys
+import tempfile
+import tomllib
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+
+def install(folders: list[str], editable: bool) -> None:
+    """What pip does where it may not look for dependencies: most of its time goes into starting interpreters."""
+    target, here = Path(os.environ["PIP_TARGET"]), Path.cwd()
+    for folder in folders:
+        os.chdir(here / folder.partition("[")[0])
+        said = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("build-system", {})
+        backend = import_module(said.get("build-backend", "setuptools.build_meta"))
+        build = getattr(backend, "build_editable" if editable else "build_wheel")
+        with tempfile.TemporaryDirectory() as built, zipfile.ZipFile(Path(built) / build(built)) as wheel:
+            wheel.extractall(target)
+
 
 given = globals()
 folder: str = given["folder"]
@@ -36,6 +54,9 @@ elif argv[0] == "pytest":
     import pytest
 
     sys.exit(pytest.main(argv[1:]))
+elif argv[:2] == ["pip", "install"]:
+    assert set(argv[2:]) & {"-e", "--no-deps"} == {each for each in argv[2:] if each.startswith("-")}
+    install([each for each in argv[2:] if not each.startswith("-")], editable="-e" in argv)
 elif argv[0].endswith(".py"):
     sys.path.insert(0, folder)
     runpy.run_path(argv[0], run_name="__main__")

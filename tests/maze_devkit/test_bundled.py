@@ -17,9 +17,12 @@ OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", 
 LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
 that they share and start another one takes many seconds. `maze plugins check` asks each."""
-SAME_BRIDGE = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil")
-"""Spaces reach these by the same code as rllib-ppo and rllib-sac, which are asked about each space; tests of the
-bridge train them on nested ones."""
+SAME_SPACES = (
+    *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil", "rllib-sac"),
+    *("appo", "airl", "ddpg", "sacfd", "vdn"),
+)
+"""Spaces reach these by the same code as rllib-ppo, or as an algorithm whose class is above or below theirs, which are
+asked about each space; tests of the bridge train those of RLlib on nested ones."""
 
 NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "outside_marked")
 LEARNING = ("custom_critic", "self_play")
@@ -144,7 +147,7 @@ def test_it_conforms(title, known_plugins, bench):
     claim = BUNDLED[title]
     if missing := _missing(claim):
         pytest.skip(f"{', '.join(missing)} is not installed")
-    left_out = {"global_state": LIKE_ANOTHER, "spaces": SAME_BRIDGE}
+    left_out = {"global_state": LIKE_ANOTHER, "spaces": SAME_SPACES}
     asked = [each for each in checks(claim.kind) if claim.name not in left_out.get(each.name, ())]
     findings = list(examine_all(asked, claim, bench))
     failed = [finding for finding in findings if finding.state == "failed"]

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from maze_core.plugins.discovery import Declaration
 from maze_devkit import runs
 from maze_devkit.findings import Failed
+from maze_devkit.fresh import LEARNS
 from maze_devkit.subject import Subject
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def resume(subject: Subject, folder: Path, epochs: int) -> dict[str, torch.Tenso
     claim, result = subject.claim, subject.folder / "resumed.safetensors"
     named = [claim.kind, claim.name, claim.entry_point.value, claim.entry_point.group, claim.distribution]
     task = [*named, claim.version, str(subject.folder / "elsewhere"), str(folder), epochs, str(result)]
-    done = subject.bench.fresh.call([__name__], f"{__name__}:main", *task)
+    done = subject.bench.fresh.call(LEARNS, f"{__name__}:main", *task, cut_off=True)
     if done.code:
         raise Failed(f"reopened in a new process, a run fails: {done.reason}")
     return load_file(result)

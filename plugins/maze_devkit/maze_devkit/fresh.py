@@ -25,6 +25,9 @@ FORKS = sys.platform.startswith("linux")
 """True where a process may be forked after it has imported libraries with threads and frameworks of their own."""
 SECONDS = 300
 """Most seconds that a call may take."""
+LEARNS = ("gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", "maze_core.learn.algorithm",
+          "maze_devkit.process")  # fmt: skip
+"""What a process that learns imports anyway. Checks that name the same modules share the process forked from."""
 _START = """
 import json, sys
 sys.path[:], first, forks = json.loads(sys.argv[1])

@@ -15,6 +15,7 @@ from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
 from maze_devkit import marks
 from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.fresh import LEARNS
 from maze_devkit.promise import broken_promises
 from maze_devkit.subject import Subject, hook_problem
 
@@ -93,8 +94,8 @@ def _described(subject: Subject) -> None:
 def _import(subject: Subject) -> None:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     module = subject.claim.entry_point.module
-    there = ["maze_core.learn.algorithm"] if subject.kind in WITH_TORCH[:-1] else []
-    first = ["gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", *there, "maze_devkit.process"]
+    learns = subject.kind in WITH_TORCH[:-1]
+    first = [each for each in LEARNS if learns or each != "maze_core.learn.algorithm"]
     done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module, cut_off=True)
     if done.result is None:
         raise Failed(f"importing it in a new process fails: {done.reason}")

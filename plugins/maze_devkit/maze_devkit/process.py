@@ -118,7 +118,9 @@ def _put_back(before: dict[str, Any], torch: Any) -> None:
         torch.set_num_threads(before["torch's number of threads"])
         torch.set_default_dtype(before["torch's default dtype"])
         torch.set_grad_enabled(before["torch's gradient mode"])
-        torch.use_deterministic_algorithms(before["torch's deterministic mode"])
+        deterministic = before["torch's deterministic mode"]
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it imports torch's compiler
+            torch.use_deterministic_algorithms(deterministic)
 
 
 class Importers:

@@ -46,6 +46,11 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._found = found
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: else torch imports its compiler, for a second, to keep it away from what follows."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],

@@ -74,6 +74,7 @@ class _State:
     def put(self) -> None:
         random.setstate(self.python)
         np.random.set_state(self.numpy)
-        torch.use_deterministic_algorithms(self.deterministic)
+        if torch.are_deterministic_algorithms_enabled() != self.deterministic:  # setting it imports torch's compiler
+            torch.use_deterministic_algorithms(self.deterministic)
         cudnn.deterministic, cudnn.benchmark = self.cudnn
         put_back({_CUBLAS: self.cublas})

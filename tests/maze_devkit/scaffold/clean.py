@@ -38,19 +38,28 @@ for source in sources:
 """
 """What pip does to build distributions, in a process forked for each: most of its time goes into starting."""
 _TYPED = """
-import gc, importlib, json, os, sys
+import atexit, gc, importlib, json, os, sys, threading
 for name in sys.argv[1:]:
     importlib.import_module(name)
 from maze_core.cli.main import main
-gc.freeze()  # else each of them copies all memory at its end
+gc.freeze()
 for line in sys.stdin:
     folder, printed, typed = json.loads(line)
     if os.fork() == 0:
         os.chdir(folder)
-        sys.argv = ["maze", *typed]
+        sys.argv, code = ["maze", *typed], 1
         for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *[os.open(printed, os.O_WRONLY)] * 2)):
             os.dup2(file, number)
-        sys.exit(main())
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        finally:  # all but taking the interpreter apart, which copies all memory
+            threading._shutdown()
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            os._exit(code)
     print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 """What the script `maze` does, in a process forked for each command."""
