@@ -18,7 +18,7 @@ LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
 that they share and start another one takes many seconds. `maze plugins check` asks each."""
 SAME_SPACES = (
-    *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil", "rllib-sac"),
+    *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil"),
     *("appo", "airl", "ddpg", "sacfd", "vdn"),
 )
 """Spaces reach these by the same code as rllib-ppo, or as an algorithm whose class is above or below theirs, which are
