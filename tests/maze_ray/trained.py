@@ -22,6 +22,7 @@ SETTINGS = {
     "callbacks.early_stopping.patience": 0,
     "callbacks.tensorboard": "null",
     "evaluation.n_episodes": 2,
+    "evaluation.num_envs": 1,
 }
 IMPALA = {"algorithm.num_actors": 2}
 MARK, CLUSTER = "MAZE_TEST_RUN", "MAZE_TEST_CLUSTER"
