@@ -57,13 +57,23 @@ def test_a_worker_a_node_and_the_driver_are_killed_one_after_the_other(cluster, 
     assert resumed.outcome() == "interrupted"
 
 
-LONG = ("ppo", {"algorithm.n_optimization_epochs": 10_000, "algorithm.n_rollout_steps": 500, "runner.workers": 1})
+ONE = ("impala", {"algorithm.num_actors": 1, "evaluation.n_episodes": 0})
+"""Has one worker."""
+LONG = (
+    "ppo",
+    {
+        "algorithm.n_optimization_epochs": 10_000,
+        "algorithm.n_rollout_steps": 500,
+        "runner.workers": 1,
+        "evaluation.n_episodes": 0,
+    },
+)
 """Learns from its first rollouts for an hour."""
 
 
 def test_the_head_of_a_cluster_is_lost(cluster, trained):
     """Its node; that its server alone is lost, a pool notices (`test_cluster.py`)."""
-    run = trained(cluster.address, "impala", {"algorithm.num_actors": 1})
+    run = trained(cluster.address, *ONE)
     kill(cluster.head_node, "raylet")
     began = time.monotonic()
     assert run.driver.wait(30) == 1, run.said()
@@ -77,7 +87,7 @@ def test_the_head_of_a_cluster_is_lost(cluster, trained):
     ("part", "what", "why"),
     [
         ("gcs/gcs_server", LONG, "its head has ended"),
-        ("raylet/raylet", ("impala", {"algorithm.num_actors": 1}), "the node on this"),
+        ("raylet/raylet", ONE, "the node on this"),
     ],
 )
 def test_the_head_of_a_ray_of_its_own_is_lost(trained, part, what, why):

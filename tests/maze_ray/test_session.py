@@ -32,7 +32,7 @@ if __name__ == "__main__":
     small = {
         "algorithm.num_actors": 1, "algorithm.n_rollout_steps": 20, "algorithm.epoch_length": 3,
         "algorithm.n_epochs": 100_000, "callbacks.early_stopping.patience": 0,
-        "evaluation.n_episodes": 1, "evaluation.num_envs": 1, "callbacks.tensorboard": None,
+        "evaluation.n_episodes": 0, "callbacks.tensorboard": None,
     }
     env = Breaks if sys.argv[2] == "raise" else SeededWalk
     with RunContext(env, "impala", runner="ray", overrides=small, run_dir=sys.argv[1], seed=1, silent=True) as context:

@@ -20,8 +20,7 @@ ES = {
     "algorithm.pairs_per_job": 2,
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
-    "evaluation.n_episodes": 2,
-    "evaluation.num_envs": 1,
+    "evaluation.n_episodes": 0,
     "callbacks.tensorboard": None,
 }
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
