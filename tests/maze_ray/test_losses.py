@@ -67,6 +67,7 @@ LONG = (
         "runner.workers": 1,
         "evaluation.n_episodes": 0,
     },
+    "CartPole-v1",
 )
 """Learns from its first rollouts for an hour."""
 
