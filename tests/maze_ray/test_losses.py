@@ -41,11 +41,14 @@ def test_a_worker_a_node_and_the_driver_are_killed_one_after_the_other(cluster, 
     run = trained(cluster.address)
     run.wait_for_workers(3)  # two for rollouts and one for evaluations; the latter needs no CPU
     os.kill(run.workers()[0], signal.SIGKILL)
-    run.wait_for_epoch(run.epoch() + 2, 30)
+    run.wait_for_epoch(run.epoch() + 2, 120)
     run.wait_for_workers(3)
+    began = time.monotonic()
+    run.wait_for_epoch(run.epoch() + 2, 120)
+    pace = time.monotonic() - began
     (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     kill(node, "raylet")
-    run.wait_for_epoch(run.epoch() + 2, 10)  # the others do its work at once, and Ray tells of it later
+    run.wait_for_epoch(run.epoch() + 2, 10 + 3 * pace)  # the others do its work at once, and Ray tells of it later
     run.driver.kill()
     run.driver.wait()
     cluster.remove_node(node, allow_graceful=False)
