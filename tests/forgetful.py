@@ -20,8 +20,15 @@ class Forgetful(SerialPool):
     def collect(self, timeout=None):
         self._answered += 1
         if self.every and self._answered % self.every == 0:
-            worker = self._jobs[0].worker
-            self._tasks[worker].close()
-            self._tasks[worker] = copy.copy(self._fresh)
-            self._tasks[worker].setup(worker)
+            self._lose(self._jobs[0].worker)
         return super().collect(timeout)
+
+    def lose_all(self):
+        """Lose every worker now."""
+        for worker in range(len(self._tasks)):
+            self._lose(worker)
+
+    def _lose(self, worker):
+        self._tasks[worker].close()
+        self._tasks[worker] = copy.copy(self._fresh)
+        self._tasks[worker].setup(worker)

@@ -124,10 +124,7 @@ def test_bad_parameters_are_refused(cma):
 
 @pytest.mark.learning
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_cartpole_is_balanced(quick, seed):
-    context = quick(
-        "CartPole-v1", "cma_es", {"algorithm.n_epochs": 0, "algorithm.epoch_length": 10}, seed=seed, steps=80_000
-    )
+def test_cartpole_is_balanced(quick):
+    context = quick("CartPole-v1", "cma_es", {"algorithm.n_epochs": 0, "algorithm.epoch_length": 10}, steps=80_000)
     context.train()
     assert context.evaluate()["eval/return_mean"] >= 475

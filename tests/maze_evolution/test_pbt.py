@@ -219,7 +219,7 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_as_one_that_was_not(tmp_path):
     plan.write_text(json.dumps(TINY))
     script = "import sys; from maze_core.cli.main import app; app(sys.argv[1:])"
     command = [sys.executable, "-c", script, "sweep", "--plan", str(plan), "--dir", str(killed), "--jobs", "2"]
-    for stretch in ("t001-s0", "t002-s0", "t005-s0"):
+    for stretch in ("t001-s0", "t005-s0"):  # in the first generation and in the last
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         ) as process:

@@ -49,6 +49,7 @@ def clusters() -> Iterator[list[Any]]:
 def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head and at least one other node, of one CPU each."""
     import ray
+    from maze_ray.own_ray import WORKERS, without_services
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -56,13 +57,15 @@ def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     folder, *running = clusters
     monkeypatch.setenv("MAZE_TEST_CLUSTER", folder)
     monkeypatch.setenv("RAY_TMPDIR", folder)
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # beside other tests, workers with Ray's 15 hardly get on
+    for name, value in WORKERS.items():  # beside other tests, workers with Ray's niceness of 15 hardly get on
+        monkeypatch.setenv(name, value)
     Path(folder, "ray").mkdir(exist_ok=True)  # the cluster leaves its address there, where nobody else looks for one
     if running and (running[0].head_node.dead_processes() or not running[0].head_node.live_processes()):
         clusters.pop().shutdown()
     if not clusters[1:]:
         head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder, "_system_config": NOTICES_LOSSES}
-        clusters.append(Cluster(initialize_head=True, head_node_args=head))
+        with without_services():
+            clusters.append(Cluster(initialize_head=True, head_node_args=head))
     for node in clusters[1].list_all_nodes():
         if node.dead_processes():  # a test that failed has left it
             clusters[1].remove_node(node, allow_graceful=False)

@@ -6,19 +6,22 @@ import os
 
 import pytest
 
+from tests.maze_ray.conftest import descendants
 from tests.sockets import listening, tree
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-def test_a_ray_of_our_own_listens_on_the_loopback_interface_only():
+def test_a_ray_of_our_own_listens_on_the_loopback_interface_only_and_has_no_process_that_nobody_uses():
     ray.get(ray.remote(lambda: 1).remote())  # a worker is there
     pids = set(tree(os.getpid()))
     found = [line.split() for line in listening(pids)]
     assert len(found) >= 4
     assert {address for address, _ in found} == {"127.0.0.1"}
     assert os.environ.get("RAY_USAGE_STATS_ENABLED") != "1"
+    unused = ("log_monitor.py", "monitor.py", "dashboard.py")  # processes that a run does without
+    assert not [command for command in descendants("ray") if any(each in command for each in unused)]
 
 
 def test_a_connection_of_the_users_own_is_used_and_left_alone():

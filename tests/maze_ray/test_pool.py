@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from maze_core.base.errors import ConfigError, RunError
-from tests.runners.pool_contract import Answers, PoolContract, collect_all
+from tests.runners.pool_contract import Answers, JobContract, PoolContract, collect_all
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -49,8 +49,12 @@ def pool(local_ray):
         yield start(2)
 
 
-class TestRayPool(PoolContract):
+class TestJobs(JobContract):
     """Workers that are Ray's actors."""
+
+
+class TestPools(PoolContract):
+    """Pools of them."""
 
 
 def test_workers_of_a_ray_of_the_run_have_its_priority(pool):

@@ -19,34 +19,41 @@ from maze_ray.socket_channel import Arrivals, Door, NoMessageError, SocketChanne
 from maze_ray.ways import OwnLine
 
 from maze_core.base.errors import RunError
-from tests.runners.pool_contract import Answers, PoolContract, collect_all
+from tests.maze_ray.test_pool import starting
+from tests.runners.pool_contract import Answers, JobContract, collect_all
 from tests.spoilt import SPOILT_BYTES
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.skipif(not has_channels(), reason="Linux only")
 
 
-@pytest.fixture
-def start(local_ray, monkeypatch):
-    """As for other pools, over lines."""
+@pytest.fixture(scope="module")
+def lines(local_ray):
+    """All pools have lines."""
     from maze_ray.pool import RayPool
 
-    from tests.maze_ray.test_pool import starting
-
     plain = RayPool.__init__
-    monkeypatch.setattr(RayPool, "__init__", lambda pool, *arguments: plain(pool, *arguments, lines=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RayPool, "__init__", lambda pool, *arguments: plain(pool, *arguments, lines=True))
+        yield
+
+
+@pytest.fixture
+def start(lines):
     with starting() as start:
         yield start
 
 
-@pytest.fixture
-def pool(start):
-    return start(2)
+@pytest.fixture(scope="module")
+def pool(lines):
+    """For tests that do no harm to it."""
+    with starting() as start:
+        yield start(2)
 
 
 @pytest.mark.slow
-class TestLines(PoolContract):
-    """What every pool promises."""
+class TestLines(JobContract):
+    """What every pool promises of its jobs; beginnings, failures and losses have nothing to do with lines."""
 
     def test_all_workers_are_on_lines(self, pool):
         assert all(isinstance(member.way, OwnLine) for member in pool._members.values())
@@ -64,6 +71,9 @@ def test_a_line_that_breaks_costs_its_worker_but_no_job(start):
     pool.submit(("shared", 0.0), worker=0)
     version, arrays = pool.collect().value
     assert (version, arrays["weight"]) == (1, (weight.tolist(), False))
+    pool.submit(("fail", ValueError("broken job")))
+    with pytest.raises(RunError, match=r"worker . failed: broken job"):
+        pool.collect()
 
 
 class Writes(Answers):
@@ -78,10 +88,9 @@ class Writes(Answers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content", [SPOILT_BYTES["a text"], SPOILT_BYTES["an endless message"], b"\xf5ma"])
-def test_a_worker_that_writes_into_its_line(start, content):
+def test_a_worker_that_writes_into_its_line(start):
     pool = start(1, Writes())
-    pool.submit(content)
+    pool.submit(SPOILT_BYTES["an endless message"])
     with pytest.raises(RunError, match=r"worker 0 .*sent bytes that are no message\. Something in it, such as the env"):
         pool.collect()
 

@@ -39,17 +39,6 @@ def test_how_jobs_end(tmp_path):
     assert "sweep_envs.py" in (tmp_path / "logs" / "bad.log").read_text()
 
 
-def test_a_sweep_spreads_over_ray(tmp_path):
-    plan = {
-        "algorithm": "ppo",
-        "env": "CartPole-v1",
-        "over": {"algorithm.lr": [1e-4, 1e-3]},
-        "overrides": {key: value for key, value in QUICK.items() if key != "seed"},
-    }
-    sweep = run_sweep(plan, tmp_path / "sweep", jobs=2, runner="ray")
-    assert [run.state for run in sweep.runs] == ["finished", "finished"]
-
-
 def away(folder):
     """The setting by which runs copy themselves, each to its own address, so that nodes need no disk in common."""
     return {"callbacks.mirror.to": f"file://{folder}/store/{{run}}"}

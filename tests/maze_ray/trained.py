@@ -18,12 +18,14 @@ from maze_core.run.saved.checkpoint import read_checkpoint
 SETTINGS = {
     "algorithm.n_epochs": 0,
     "algorithm.n_rollout_steps": 50,
-    "algorithm.epoch_length": 10,
+    "algorithm.epoch_length": 2,
     "callbacks.early_stopping.patience": 0,
     "callbacks.tensorboard": "null",
     "evaluation.n_episodes": 2,
+    "evaluation.num_envs": 1,
 }
 IMPALA = {"algorithm.num_actors": 2}
+ROOT = Path(__file__).parents[2]
 MARK, CLUSTER = "MAZE_TEST_RUN", "MAZE_TEST_CLUSTER"
 """Variables by which processes are known, since others may use Ray on this machine: of a run, and of a cluster."""
 
@@ -37,6 +39,7 @@ class TrainedRun:
         address: str | None,
         algorithm: str = "impala",
         changes: dict[str, Any] = IMPALA,
+        env: str = "tests.maze_ray.unhurried:Unhurried-v0",
         *,
         resume: bool = False,
     ) -> None:
@@ -48,10 +51,10 @@ class TrainedRun:
         where = {} if address is None else {"runner.address": address}
         what, settings = ("resume", str(self.run_dir)), where
         if not resume:
-            what = ("train", algorithm, "--env", "CartPole-v1", "--runner", "ray", "--run-dir", str(self.run_dir))
+            what = ("train", algorithm, "--env", env, "--runner", "ray", "--run-dir", str(self.run_dir))
             settings = {**SETTINGS, **changes, **where}
         before = self.epoch()
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(self.temporary)}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(self.temporary), "PYTHONPATH": str(ROOT)}
         environment.update([self.mark.split("=")])
         for name in ("RAY_ADDRESS", CLUSTER):
             environment.pop(name, None)

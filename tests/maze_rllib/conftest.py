@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -66,19 +66,35 @@ def ray_session() -> Iterator[None]:
     session.close()
 
 
-@pytest.fixture
-def small(ray_session: None, tmp_path: Path) -> Iterator[Any]:
-    """Makes contexts of tiny runs on the one Ray; all are closed at the end."""
+@contextmanager
+def making(folder: Path) -> Iterator[Any]:
+    """Makes contexts of tiny runs; all are closed at the end."""
     with ExitStack() as stack:
         numbers = count()
 
         def make(algorithm: str, env: Any, overrides: dict[str, Any] | None = None, **options: Any) -> RunContext:
             values = {f"algorithm.{name}": value for name, value in SMALL[algorithm].items()}
             values |= {"evaluation.n_episodes": 2, "callbacks.tensorboard": None, "algorithm.n_epochs": 1}
-            options = {"seed": 1, "run_dir": tmp_path / f"run{next(numbers)}", **options}
+            options = {"seed": 1, "run_dir": folder / f"run{next(numbers)}", **options}
             context = RunContext(
                 env=env, algorithm=algorithm, overrides=values | (overrides or {}), silent=True, **options
             )
             return stack.enter_context(context)
 
         yield make
+
+
+@pytest.fixture
+def small(ray_session: None, tmp_path: Path) -> Iterator[Any]:
+    """Makes contexts of tiny runs on the one Ray."""
+    with making(tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def learned(ray_session: None, tmp_path_factory: Any) -> Iterator[RunContext]:
+    """PPO of RLlib after its first epoch, for tests that do not train it further."""
+    with making(tmp_path_factory.mktemp("learned")) as make:
+        context = make("rllib-ppo", "CartPole-v1")
+        context.train()
+        yield context

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
+import shutil
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
-from tests.killed import kill_after
+from tests.killed import maze_until_killed
 from tests.maze_rllib.conftest import SMALL
 
 pytestmark = pytest.mark.slow  # each run starts RLlib
@@ -29,6 +28,8 @@ ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]
 OFFLINE = ["rllib-bc", "rllib-marwil"]
 NATIVE = {"rllib-ppo": "ppo", "rllib-sac": "sac", "rllib-bc": "bc", "rllib-marwil": "a2c"}
 """An algorithm of Maze that has the same policy."""
+ONE_OF_EACH_NETWORK = ["rllib-ppo", "rllib-dqn", "rllib-sac"]
+"""The others learn the network of the first."""
 WITH_ITS_OWN_NETWORK = ["rllib-cql", "rllib-dreamerv3", "rllib-iql", "rllib-tqc"]
 
 
@@ -131,7 +132,7 @@ def check_learned(context, before, *, actor_only=False):
 
 
 @pytest.mark.parametrize("algorithm", [*ONLINE, *OFFLINE])
-def test_it_learns_goes_on_and_is_evaluated_viewed_exported_and_begun_from(small, recordings, tmp_path, algorithm):
+def test_it_learns_goes_on_and_is_evaluated(small, recordings, tmp_path, algorithm):
     data = {"algorithm.dataset": recordings["CartPole-v1"]} if algorithm in OFFLINE else {}
     context = small(algorithm, "CartPole-v1", data)
     before = parameters(context)
@@ -146,17 +147,17 @@ def test_it_learns_goes_on_and_is_evaluated_viewed_exported_and_begun_from(small
         assert resumed.run.epoch == 2
         assert resumed.run.env_steps >= 2 * metrics["env_steps"] * 0.9
         assert resumed.evaluate()["eval/episodes"] == 2
+    if algorithm in NATIVE:
+        check_begun_from(run, NATIVE[algorithm], tmp_path, data if NATIVE[algorithm] == "bc" else {})
+    if algorithm in ONE_OF_EACH_NETWORK:
+        check_viewed_and_exported(run, algorithm, tmp_path)
 
-    page = tmp_path / "page.html"
-    done = CliRunner().invoke(app, ["view", str(run), "--episodes", "1", "--out", str(page), "--no-open"])
-    assert done.exit_code == 0, done.output
-    assert algorithm in page.read_text(encoding="utf-8")
+
+def check_begun_from(run, other, tmp_path, data):
+    """An algorithm of Maze begins with the policy of a run."""
     with RunContext.open(run) as opened:
-        export_policy(opened.run, tmp_path / "policy.onnx")  # compares the actions of the file with the policy's
         trained = {name: leaf.clone() for name, leaf in opened.policy.state_dict().items()}
-
-    other = NATIVE.get(algorithm, algorithm)
-    values = {"callbacks.tensorboard": None, **(data if other in ("bc", *OFFLINE) else {})}
+    values = {"callbacks.tensorboard": None, **data}
     parts = {"seed": 2, "run_dir": tmp_path / "on", "init_from": run, "silent": True, "preset": "none"}
     with RunContext("CartPole-v1", other, overrides=values, **parts) as following:
         begun = following.policy.state_dict()
@@ -165,21 +166,29 @@ def test_it_learns_goes_on_and_is_evaluated_viewed_exported_and_begun_from(small
         assert all(torch.equal(begun[name], trained[name]) for name in acting)
 
 
+def check_viewed_and_exported(run, algorithm, tmp_path):
+    """Commands of other distributions take it for a run of Maze."""
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["view", str(run), "--episodes", "1", "--out", str(page), "--no-open"])
+    assert done.exit_code == 0, done.output
+    assert algorithm in page.read_text(encoding="utf-8")
+    with RunContext.open(run) as opened:
+        export_policy(opened.run, tmp_path / "policy.onnx")  # compares the actions of the file with the policy's
+
+
 @pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-sac"])
 def test_a_run_that_kill_9_ended_goes_on_from_its_checkpoint(small, tmp_path, algorithm):
     run = tmp_path / "killed"
     values = {f"algorithm.{name}": value for name, value in SMALL[algorithm].items()}
-    values |= {"algorithm.n_epochs": 1000, "evaluation.n_episodes": 1, "callbacks.tensorboard": None}
+    values |= {"evaluation.n_episodes": 1, "callbacks.tensorboard": None}
     sets = [part for path, value in values.items() for part in ("--set", f"{path}={json.dumps(value)}")]
     words = ["train", algorithm, "--env", "CartPole-v1", "--preset", "none", "--run-dir", str(run), *sets]
-    maze = [sys.executable, "-c", "from maze_core.cli.main import main; main()"]
-    kill_after(subprocess.Popen([*maze, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE), run, epochs=2)
-    with RunContext.reopen(run, {"algorithm.n_epochs": 1}) as resumed:
-        epoch, steps = resumed.run.epoch, resumed.run.env_steps
-    assert epoch >= 1
-    with RunContext.reopen(run, {"algorithm.n_epochs": epoch + 1}) as resumed:
+    maze_until_killed(words, "before", 2)
+    with RunContext.reopen(run, {"algorithm.n_epochs": 2}) as resumed:
+        steps = resumed.run.env_steps
+        assert (resumed.run.epoch, steps > 0) == (1, True)
         resumed.train()
-        assert resumed.run.epoch == epoch + 1
+        assert resumed.run.epoch == 2
         assert resumed.run.env_steps > steps
 
 
@@ -190,12 +199,12 @@ def test_the_tests_run_every_algorithm_of_the_installed_rllib():
 @pytest.mark.parametrize("algorithm", WITH_ITS_OWN_NETWORK)
 def test_an_algorithm_without_a_module_of_maze_learns_with_rllibs_own_network(small, recordings, algorithm):
     data = {"algorithm.dataset": recordings["Pendulum-v1"]} if algorithm in ("rllib-cql", "rllib-iql") else {}
-    context = small(algorithm, "Pendulum-v1", {**data, "algorithm.epoch_length": 2})
+    context = small(algorithm, "Pendulum-v1", {**data, "algorithm.epoch_length": 2, "evaluation.n_episodes": 1})
     before = parameters(context)
     context.train()
     assert changed(before, context)
     assert math.isfinite(last_metrics(context)["eval/return_mean"])
-    assert math.isfinite(evaluate_saved(context.run_dir, episodes=2, seed=1).metrics["eval/return_mean"])
+    assert math.isfinite(evaluate_saved(context.run_dir, episodes=1, seed=1).metrics["eval/return_mean"])
     if algorithm != "rllib-dreamerv3":  # whose network is the largest; the others resume alike
         return
     state = context.run.algorithm.state()["rllib"]
@@ -259,60 +268,38 @@ def test_actions_that_do_not_fit_are_refused(small, algorithm):
         small(algorithm, Nested).train()
 
 
-def test_the_learner_and_the_policy_have_the_same_weights(small):
-    context = small("rllib-ppo", SeededWalk)
-    context.train()
-    ours = context.policy.state_dict()
-    theirs = context.run.algorithm._trainer.policy(ours)
+def test_the_learner_and_the_policy_have_the_same_weights(learned):
+    ours = learned.policy.state_dict()
+    theirs = learned.run.algorithm._trainer.policy(ours)
     assert all(torch.equal(theirs[name], leaf) for name, leaf in ours.items())
 
 
-def test_the_saved_model_gives_the_same_actions_in_plain_maze(small):
-    context = small("rllib-ppo", "CartPole-v1")
-    context.train()
-    learner = context.run.algorithm._trainer._algorithm.learner_group._learner
+def test_the_saved_model_gives_the_same_actions_in_plain_maze(learned):
+    learner = learned.run.algorithm._trainer._algorithm.learner_group._learner
     module = learner.module["default_policy"].unwrapped()
     rng = np.random.default_rng(0)
     observations = rng.normal(size=(64, 4)).astype(np.float32)
     theirs = module.forward_inference({"obs": {"observation": torch.from_numpy(observations)}})["actions"]["action"]
-    with RunContext.open(context.run_dir, "last") as opened:
+    with RunContext.open(learned.run_dir, "last") as opened:
         ours = [opened.compute_action(row) for row in observations]
         assert len(set(map(int, ours))) == 2
         assert ours == theirs.tolist()
         stored = opened.policy.state_dict()
-    assert all(torch.equal(leaf, stored[name]) for name, leaf in context.policy.state_dict().items())
-    metrics = evaluate_saved(context.run_dir, episodes=3, seed=1).metrics
-    assert metrics["eval/episodes"] == 3
+    assert all(torch.equal(leaf, stored[name]) for name, leaf in learned.policy.state_dict().items())
+    assert evaluate_saved(learned.run_dir, episodes=3, seed=1).metrics["eval/episodes"] == 3
 
 
-def test_it_goes_on_from_ppo_of_maze(small, tmp_path):
-    with RunContext(env=SeededWalk, algorithm="ppo", seed=2, run_dir=tmp_path / "before", silent=True) as before:
-        before.train(n_epochs=1)
-        start = {name: leaf.clone() for name, leaf in before.policy.state_dict().items()}
-    context = small("rllib-ppo", SeededWalk, {"algorithm.lr": 1e-12}, init_from=tmp_path / "before")
-    context.train()
-    saved = context.policy.state_dict()
-    assert all(torch.allclose(saved[name], leaf, atol=1e-6) for name, leaf in start.items())
+def test_a_checkpoint_holds_no_pickle(learned):
+    names = {path.name for path in (learned.run_dir / "checkpoints" / "last").iterdir()}
+    assert names == {"model.safetensors", "state.json", "state.safetensors", "manifest.json"}
 
 
-def test_the_same_seed_gives_the_same_weights(small):
-    first, second, other = (small("rllib-ppo", SeededWalk, seed=seed) for seed in (3, 3, 4))
-    for context in (first, second, other):
-        context.train()
-    weights = [torch.cat([p.flatten() for p in context.policy.parameters()]) for context in (first, second, other)]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
-
-
-def test_a_resumed_run_goes_on_with_weights_optimizer_and_counters(small):
-    context = small("rllib-ppo", "CartPole-v1")
-    context.train()
-    state = context.run.algorithm.state()["rllib"]
-    steps = context.run.env_steps
-    context.close()
-    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2, "algorithm.lr": 1e-12}) as resumed:
-        trainer = resumed.run.algorithm._opened()
-        taken_up = trainer.state()
+def test_a_resumed_run_takes_up_weights_optimizer_and_counters(learned, tmp_path):
+    state, steps = learned.run.algorithm.state()["rllib"], learned.run.env_steps
+    copy = shutil.copytree(learned.run_dir, tmp_path / "copy")
+    with RunContext.reopen(copy, {"algorithm.n_epochs": 2, "algorithm.lr": 1e-12}) as resumed:
+        assert resumed.run.env_steps == steps
+        taken_up = resumed.run.algorithm._opened().state()
         for name, leaf in state["module"].items():
             assert torch.equal(taken_up["module"][name], leaf)
         (optimizer,), (saved,) = taken_up["optimizers"].values(), state["optimizers"].values()
@@ -321,13 +308,15 @@ def test_a_resumed_run_goes_on_with_weights_optimizer_and_counters(small):
         assert torch.equal(
             taken_up["scalars"]["curr_kl_coeffs_per_module"], state["scalars"]["curr_kl_coeffs_per_module"]
         )
-        resumed.train()
-        assert resumed.run.env_steps > steps
-        assert resumed.run.epoch == 2
 
 
-def test_a_checkpoint_holds_no_pickle(small):
-    context = small("rllib-ppo", SeededWalk)
+def test_it_goes_on_from_ppo_of_maze(small, tmp_path):
+    few = {"algorithm.n_rollout_steps": 8, "algorithm.epoch_length": 1, "evaluation.n_episodes": 1}
+    parts = {"seed": 2, "run_dir": tmp_path / "before", "silent": True}
+    with RunContext(env=SeededWalk, algorithm="ppo", overrides=few, **parts) as before:
+        before.train(n_epochs=1)
+        start = {name: leaf.clone() for name, leaf in before.policy.state_dict().items()}
+    context = small("rllib-ppo", SeededWalk, {"algorithm.lr": 1e-12}, init_from=tmp_path / "before")
     context.train()
-    names = {path.name for path in (context.run_dir / "checkpoints" / "last").iterdir()}
-    assert names == {"model.safetensors", "state.json", "state.safetensors", "manifest.json"}
+    saved = context.policy.state_dict()
+    assert all(torch.allclose(saved[name], leaf, atol=1e-6) for name, leaf in start.items())

@@ -1,7 +1,8 @@
 """What every pool promises whose workers are other processes, here or elsewhere.
 
-A test module derives a class from `PoolContract` and has two fixtures: `start(count, task, **options)` gives a pool all
-of whose workers are there, and `pool` one of two workers, for tests that do no harm to it.
+A test module derives classes from `JobContract` and `PoolContract`. For the first it has a fixture `pool` of two
+workers, which no test harms; for the second a fixture `start`: `start(count, task, **options)` gives a pool all of
+whose workers are there. Where pools differ only in the way of a job to its worker, the first is enough.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def collect_all(pool):
     return results
 
 
-class PoolContract:
-    """The tests."""
+class JobContract:
+    """Jobs, parameters and answers."""
 
     def test_every_job_is_answered_once(self, pool):
         numbers = [pool.submit(("square", x)) for x in range(50)]
@@ -109,18 +110,6 @@ class PoolContract:
         assert time.monotonic() - began < 0.5
         assert pool.collect() is not None
 
-    def test_jobs_pending_in_another_pool_are_done(self, start):
-        serial = SerialPool(Answers(), 3)
-        for x in range(6):
-            serial.submit(("square", x))
-        serial.collect()
-        for task in serial._tasks:
-            task.state = dict
-        pool = start(2)
-        pool.load_state(serial.state())  # two of the jobs were for a worker that is not here
-        assert pool.submit(("square", 6)) == 6
-        assert {result.job: result.value for result in collect_all(pool)} == {x: x**2 for x in range(1, 7)}
-
     def test_large_arrays_arrive_whole_and_writable(self, pool):
         jobs = {pool.submit(("array", size)): size for size in [10, 300_000, 1_000_000, 300_000, 5] * 2}
         results = collect_all(pool)  # kept while what carried them is used again
@@ -151,8 +140,24 @@ class PoolContract:
             pool.submit(("threads", None), worker)
         assert [result.value for result in collect_all(pool)] == [(1, "1")] * 2
 
+
+class PoolContract:
+    """Pools that begin, fail, lose workers, or go on from another one."""
+
+    def test_jobs_pending_in_another_pool_are_done(self, start):
+        serial = SerialPool(Answers(), 3)
+        for x in range(6):
+            serial.submit(("square", x))
+        serial.collect()
+        for task in serial._tasks:
+            task.state = dict
+        pool = start(1)
+        pool.load_state(serial.state())  # most of the jobs were for workers that are not here
+        assert pool.submit(("square", 6)) == 6
+        assert {result.job: result.value for result in collect_all(pool)} == {x: x**2 for x in range(1, 7)}
+
     def test_an_exception_arrives_with_its_own_traceback(self, start):
-        pool = start(2)
+        pool = start(1)
         pool.submit(("fail", ValueError("broken job")))
         with pytest.raises(RunError, match=r"worker . failed: broken job") as caught:
             collect_all(pool)
@@ -162,9 +167,9 @@ class PoolContract:
 
     def test_errors_of_set_up(self, start):
         with pytest.raises(ConfigError, match="no such environment"):
-            start(2, Answers(fails_in_setup=ConfigError("no such environment")))
+            start(1, Answers(fails_in_setup=ConfigError("no such environment")))
         with pytest.raises(RunError, match="nothing to share") as caught:
-            start(2, Answers(fails_in_setup=ZeroDivisionError("nothing to share")))
+            start(1, Answers(fails_in_setup=ZeroDivisionError("nothing to share")))
         assert "ZeroDivisionError: nothing to share" in caught.value.__notes__[0]
 
     @pytest.mark.filterwarnings("ignore:worker")

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from maze_core.base.guarded_folder import GuardedFolder
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
 from maze_core.base.local_modules import is_current_folder
 from maze_ray.log import RayLog, error_output_kept, kept_in
+from maze_ray.own_ray import WORKERS, on_loopback, without_services
 from maze_ray.probe import answers
 
 LOCAL = "local"
@@ -32,7 +33,6 @@ _LEAVING = 1.0
 """Seconds for the disconnection from a cluster that is gone."""
 _REMOVAL = 10.0
 """Seconds after the death of this process in which those of its Ray end."""
-_NICENESS = "RAY_worker_niceness"
 _OURS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "3600", "RAY_BACKEND_LOG_LEVEL": "fatal"}
 """Variables for this process, unless the user has set them. Ray itself ends a process on the spot if the head has not
 answered for a minute: in an update that takes longer, the run would have no time to save itself. And what its libraries
@@ -140,7 +140,7 @@ class Connection:
     def _begin(self, wanted: str, code: Sequence[str], *, named: bool) -> None:
         before = dict(os.environ)
         try:
-            with variables_set({name: value for name, value in _OURS.items() if name not in os.environ}):
+            with variables_set(_unless_set(_OURS)):
                 if wanted == LOCAL:
                     self._start()
                 else:
@@ -155,9 +155,9 @@ class Connection:
         self.folder = GuardedFolder("ray-", _SHORT if _SHORT.is_dir() else None, _REMOVAL)
         try:
             with (
-                variables_set({_MARK: str(self.folder.path)}),
-                _loopback(),
-                _not_nice(),
+                variables_set({_MARK: str(self.folder.path), **_unless_set(WORKERS)}),
+                on_loopback(),
+                without_services(),
                 _kept(),
                 error_output_kept(self.log),
             ):
@@ -254,13 +254,9 @@ def _job_config() -> Any:
     return Job()
 
 
-def _not_nice() -> AbstractContextManager[None]:
-    """Let workers of a Ray started inside the block have the driver's priority, unless the user chose another.
-
-    Ray's own niceness of 15 keeps a machine responsive, but the driver waits for these workers: whatever it does
-    between two answers would interrupt them.
-    """
-    return variables_set({} if _NICENESS in os.environ else {_NICENESS: "0"})
+def _unless_set(variables: dict[str, str]) -> dict[str, str]:
+    """Return those that the user has not set."""
+    return {name: value for name, value in variables.items() if name not in os.environ}
 
 
 def _checked(ray: Any, address: str, where: str, start: str) -> str:
@@ -310,20 +306,3 @@ def _kept() -> Iterator[None]:
             yield
     finally:
         random.setstate(state)
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Let a Ray started inside the block listen only on the loopback interface, and send no usage reports.
-
-    On Linux Ray replaces 127.0.0.1 with the machine's own address, unless clusters are turned off as on other systems.
-    """
-    from ray._private import ray_constants
-
-    clusters = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        with variables_set({"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}):
-            yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = clusters

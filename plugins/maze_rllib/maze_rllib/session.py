@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ _ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a separate node, which listens only on the loopback interface
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_prestart_worker_first_driver": "0",  # a worker for each CPU, which nobody uses
 }
 
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
@@ -119,10 +121,14 @@ def _hush() -> None:
 
 
 def _start(ray: Any, num_cpus: int, folder: Path) -> None:
-    from ray._private import ray_constants
+    from ray._private import parameter, ray_constants, services
 
     # Ray reads this from the environment at import, which may have happened already.
     clustered, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    # Neither an autoscaler nor a server of usage reports nor a collector of logs: each imports Ray for half a second.
+    complete, server = parameter.RayParams, services.start_api_server
+    parameter.RayParams = partial(complete, no_monitor=True, include_log_monitor=False)
+    services.start_api_server = lambda *_, **__: ("", None)
     try:
         ray.init(
             address="local",
@@ -137,3 +143,4 @@ def _start(ray: Any, num_cpus: int, folder: Path) -> None:
         raise RunError(f"Ray does not start: {_in_a_line(error)}\n{_AGAIN}") from error
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clustered
+        parameter.RayParams, services.start_api_server = complete, server
