@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.forked import Forked
+from tests.forked import ROOT, Forked
 
 SMALL = {
     "algorithm.num_envs": 2,
@@ -69,31 +67,22 @@ _CONTEXT = """
 import importlib, json, sys
 from maze_core import RunContext
 
-if __name__ == "__main__":
-    algorithm, env, run_dir, how = sys.argv[1:5]
-    overrides, parts = json.loads(sys.argv[5]), json.loads(sys.argv[6])
-    module, _, name = env.partition(":")
-    env = getattr(importlib.import_module(module), name)
-    parts |= {"preset": "none", "seed": 1, "silent": True, "run_dir": run_dir}
-    with RunContext(env, algorithm, overrides=overrides, **parts) as context:
-        context.resume(run_dir) if how == "resume" else context.train()
+algorithm, env, run_dir, how = sys.argv[1:5]
+overrides, parts = json.loads(sys.argv[5]), json.loads(sys.argv[6])
+module, _, name = env.partition(":")
+env = getattr(importlib.import_module(module), name)
+parts |= {"preset": "none", "seed": 1, "silent": True, "run_dir": run_dir}
+with RunContext(env, algorithm, overrides=overrides, **parts) as context:
+    context.resume(run_dir) if how == "resume" else context.train()
 """
 
 
 def start(
     algorithm: str, env: type, run_dir: Path, values: Mapping[str, Any], *, resume: bool = False, **parts: Any
-) -> subprocess.Popen[bytes]:
+) -> Forked:
     """Train or resume a run of this environment class in a process of its own; `parts` are those of `RunContext`."""
-    script = run_dir.with_name("train.py")  # workers import it
-    script.write_text(_CONTEXT)
     named = f"{env.__module__}:{env.__qualname__}", str(run_dir), "resume" if resume else "train"
-    root = Path(__file__).resolve().parents[1]
-    return subprocess.Popen(
-        [sys.executable, str(script), algorithm, *named, json.dumps(values), json.dumps(parts)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return Forked([algorithm, *named, json.dumps(values), json.dumps(parts)], ROOT, os.environ, _CONTEXT)
 
 
 def wait_for(process: Any, run_dir: Path, epochs: int) -> None:

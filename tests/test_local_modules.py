@@ -13,6 +13,7 @@ from maze_core.base.local_modules import allow_local_modules, is_current_folder,
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.config.assembly import env_config
+from tests.forked import Forked
 
 WALK = """
 import gymnasium
@@ -26,6 +27,8 @@ TRAIN += ["--num-envs", "2"]
 for _value in ("epoch_length=1", "n_rollout_steps=4"):
     TRAIN += ["--set", f"algorithm.{_value}"]
 TRAIN += ["--set", "evaluation.n_episodes=1", "--set", "callbacks.tensorboard=null"]
+
+SHOUTED = ["--wrappers", "shout"]
 
 
 def python(folder, *arguments, safe=True):
@@ -53,12 +56,14 @@ def trap(tmp_path):
 @pytest.mark.slow
 def test_a_distribution_in_the_current_folder_is_not_imported(trap):
     """The trap would clash with `ppo` and `dev`, too; workers find the module and not the distribution."""
-    for command in ([*TRAIN, "--runner", "local", "--set", "runner.workers=1"], ["eval", "run", "--runner", "dev"]):
-        result = python(trap, "-m", "maze_core.cli.main", *command, safe=False)
-        assert result.returncode == 0, result.stderr
-    unknown = python(trap, "-m", "maze_core.cli.main", "train", "ppo", "--env", "x", "--wrappers", "shout")
-    assert unknown.returncode == 2
-    assert "unknown wrapper 'shout'" in unknown.stderr
+    command = [*TRAIN, "--runner", "local", "--set", "runner.workers=1"]
+    result = python(trap, "-m", "maze_core.cli.main", *command, safe=False)
+    assert result.returncode == 0, result.stderr
+    for words, code in ((["eval", "run", "--runner", "dev"], 0), (["train", "ppo", "--env", "x", *SHOUTED], 2)):
+        process = Forked(words, trap, os.environ)
+        _, told = process.communicate(120)
+        assert process.returncode == code, told
+    assert "unknown wrapper 'shout'" in told
     assert not (trap / "executed").exists()
 
 

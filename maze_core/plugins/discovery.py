@@ -321,8 +321,11 @@ def declared() -> tuple[Declaration, ...]:
 
 
 def _installation() -> Installation:
-    """Return what changes when a distribution is installed or removed."""
-    return tuple((folder, _modified(folder)) for folder in _search_path())
+    """Return what changes when a distribution is installed or removed.
+
+    Most entries of the path are no folders: they are asked for once."""
+    found = [(entry, _modified(entry)) for entry in sys.path]
+    return tuple((entry, changed) for entry, changed in found if not changed or not is_current_folder(entry))
 
 
 def _search_path() -> list[str]:

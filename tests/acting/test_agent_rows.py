@@ -190,7 +190,7 @@ def chosen(env, policies, steps):
     return found
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5, 7])
+@pytest.mark.parametrize("steps", [1, 7])
 @pytest.mark.parametrize(
     ("make", "model"),
     [

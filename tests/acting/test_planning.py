@@ -69,8 +69,7 @@ def test_training_looks_ahead(ahead, env, algorithm, tmp_path):
     assert last["train/return_mean"] == perfect(env)
 
 
-@pytest.mark.parametrize("model", ["mlp", "memory"])
-@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+@pytest.mark.parametrize(("algorithm", "model"), [("ppo", "mlp"), ("dqn", "memory")])
 @pytest.mark.parametrize("env", [Doors, Locked, DoorsInTurnSource])
 def test_resumed_runs_look_ahead_as_whole_ones(ahead, whole_state, assert_same, tmp_path, env, algorithm, model):
     """Episodes of 8 steps do not fit into rollouts of 7, so every resume is in the middle of some."""

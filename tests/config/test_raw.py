@@ -2,7 +2,7 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maze_core.base.errors import ConfigError
@@ -11,10 +11,11 @@ from maze_core.plugins.config.raw import assign, merge, parse_assignment
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 DATA = st.dictionaries(
-    st.text(), st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+    st.text(), st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=4)
 )
 
 
+@settings(max_examples=50)
 @given(DATA)
 def test_yaml_round_trip(data):
     assert parse_mapping(to_yaml(data), "here") == data

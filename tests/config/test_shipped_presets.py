@@ -8,6 +8,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.presets import presets, presets_of_source
 
+pytestmark = pytest.mark.usefixtures("known_plugins")
 ALGORITHMS = ("ppo", "a2c", "impala")
 
 

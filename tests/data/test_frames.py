@@ -78,9 +78,8 @@ def assert_known(buffer, known, count=300):
         np.testing.assert_array_equal(two, known[number][1])
 
 
-@pytest.mark.parametrize("padding", ["reset", "zero"])
+@pytest.mark.parametrize(("padding", "capacity"), [("reset", 40), ("zero", 700)])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("capacity", [40, 700])
 def test_sampled_stacks_are_those_that_were_stored(layout, padding, capacity):
     shape, stack = LAYOUTS[layout]
     films, known = Films(stack, shape, padding=padding, still=0.2), {}

@@ -105,8 +105,7 @@ def check(batch, ends):
     return drawn
 
 
-@pytest.mark.parametrize("truncate", [False, True])
-@pytest.mark.parametrize("filler", [False, True])
+@pytest.mark.parametrize(("filler", "truncate"), [(False, True), (True, False)])
 @pytest.mark.parametrize("capacity", [1000, 67])
 @pytest.mark.parametrize("lengths", [[5], [1, 4, 7], [30, 2]])
 def test_goals_are_those_that_the_same_episode_reached_later(capacity, filler, truncate, lengths):

@@ -109,8 +109,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("at", [(0, 1), (0, LENGTH), (2, 0), (2, 3)], ids=["step", "last", "reset", "later"])
-@pytest.mark.parametrize("case", REFUSED, ids=list(REFUSED))
+@pytest.mark.parametrize(
+    ("case", "at"),
+    [*((case, (2, 3)) for case in REFUSED), *(("too large", at) for at in ((0, 1), (0, LENGTH), (2, 0)))],
+    ids=str,
+)
 def test_a_later_observation_that_would_change_is_refused_with_its_place(case, at):
     space, good, bad, message = REFUSED[case]
     env = serial(space, good, bad, at)
@@ -181,9 +184,8 @@ def test_what_is_stored_unchanged_is_accepted(case, at):
 
 
 @pytest.mark.parametrize("reward", ["1.5", np.ones(1), [1.0], None, 1j, {}, b"2"], ids=repr)
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_reward_that_is_no_number_is_refused(reward, count):
-    env = SerialVectorEnv(lambda i: Turning(VECTOR, ZEROS, at=(1, 2), reward=reward), count)
+def test_a_reward_that_is_no_number_is_refused(reward):
+    env = SerialVectorEnv(lambda i: Turning(VECTOR, ZEROS, at=(1, 2), reward=reward), 3)
     with pytest.raises(RunError, match=r"environment 0 \(episode 1, step 2\) returned a reward that is not a number"):
         play(env)
 
@@ -253,10 +255,14 @@ def second(value):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_batched_observations_are_held_to_the_same_in_every_mode(mode):
+    with pytest.raises(RunError, match=r"environment 1 \(episode 1, step 2\) returned .* which cannot hold 300"):
+        play(batch(IMAGE, np.zeros((3, 2), np.uint8), second(300), mode), 20)
+
+
 @pytest.mark.parametrize(
     ("space", "good", "spoil", "message"),
     [
-        (IMAGE, np.zeros((3, 2), np.uint8), second(300), "environment 1 .* which cannot hold 300"),
         (IMAGE, np.zeros((3, 2), np.uint8), second(0.5), "environment 0 .* the value has dtype float64"),
         (spaces.Discrete(5), 1, second(6), r"environment 1 .* Discrete\(5\) is declared, the value is 6"),
         (spaces.MultiDiscrete([2, 3]), np.array([1, 2]), second([0, 3]), r"environment 1 .* the value is \[0 3\]"),
@@ -265,9 +271,9 @@ def second(value):
         (VECTOR, ZEROS, lambda seen: seen[:, :1], r"the value has shape \(3, 1\)"),
     ],
 )
-def test_batched_observations_are_held_to_the_same(space, good, spoil, message, mode):
+def test_batched_observations_are_held_to_the_same(space, good, spoil, message):
     with pytest.raises(RunError, match=r"\(episode 1, step 2\) returned an observation(?s:.*)") as caught:
-        play(batch(space, good, spoil, mode), 20)
+        play(batch(space, good, spoil, AutoresetMode.NEXT_STEP), 20)
     assert re.search(message, str(caught.value))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from maze_core.plugins.config.assembly import assemble
 from maze_core.run.context import RunContext
 
 pytest.importorskip("ale_py", reason="the games need ale-py, which is under the GPL")
@@ -21,20 +22,25 @@ DQN = {"algorithm.replay_buffer_size": 200, "algorithm.initial_buffer_size": 40}
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
 
 
-QUICK = [("dqn", "Pong", DQN)]
-SLOW = [
-    ("ppo", "Breakout", {}),
-    ("ppo", "Pong", {}),
-    ("dqn", "Breakout", DQN),
-    *(("pqn", game, {}) for game in ("Breakout", "Pong")),
-    *(("impala", game, IMPALA) for game in ("Breakout", "Pong")),
+CASES = [
+    ("dqn", "Pong", DQN),
+    pytest.param("ppo", "Breakout", {}, marks=pytest.mark.slow),
+    pytest.param("pqn", "Pong", {}, marks=pytest.mark.slow),
+    pytest.param("impala", "Breakout", IMPALA, marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "game", "more"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
-)
-def test_a_preset_applies_by_the_games_name_and_trains(algorithm, game, more, tmp_path, known_plugins):
+@pytest.mark.parametrize("game", ["Breakout", "Pong"])
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo", "pqn", "impala"])
+def test_a_preset_applies_by_the_games_name(algorithm, game, known_plugins):
+    config = assemble(algorithm, f"ALE/{game}-v5")
+    assert config.algorithm.lr in (2.5e-4, 1e-4)
+    assert config.model.image_precision == "auto"
+    assert config.env.life_loss
+
+
+@pytest.mark.parametrize(("algorithm", "game", "more"), CASES)
+def test_a_preset_trains(algorithm, game, more, tmp_path, known_plugins):
     sizes = {key: value for key, value in TINY.items() if algorithm != "impala" or key != "algorithm.batch_size"}
     sizes |= more
     with RunContext(
@@ -47,8 +53,6 @@ def test_a_preset_applies_by_the_games_name_and_trains(algorithm, game, more, tm
         silent=True,
         seed=1,
     ) as context:
-        assert context.config.algorithm.lr in (2.5e-4, 1e-4)
-        assert context.config.model.image_precision == "auto"
         assert context.train().outcome == "finished"
     with RunContext.open(tmp_path / "run") as opened:
         assert opened.config.env.life_loss

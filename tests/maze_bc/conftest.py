@@ -23,7 +23,7 @@ SMALL = {
 
 
 @pytest.fixture
-def bc(tmp_path):
+def bc(tmp_path, known_plugins):
     """`bc(env, dataset, overrides, **parts)`: a silent RunContext that clones for two epochs, seed 1."""
     numbers = count()
     with ExitStack() as stack:

@@ -226,10 +226,10 @@ def test_a_known_squashed_policy_is_cloned(bc, record):
         u = rng.normal(mean, std, (len(obs["observation"]) - 1, 1))
         return {"action": (1 + 4 * np.tanh(u)).astype(np.float32)}
 
-    folder = record(SEEN, space, [400] * 10, teach)
-    overrides = {"model.distribution": "squashed_gaussian", "model.log_std_init": 0.5, "algorithm.n_epochs": 30,
-                 "callbacks.early_stopping.patience": 15,
-                 "algorithm.lr": 0.005, "algorithm.n_eval_episodes": 0}  # fmt: skip
+    folder = record(SEEN, space, [200] * 10, teach)
+    overrides = {"model.distribution": "squashed_gaussian", "model.log_std_init": 0.5, "algorithm.n_epochs": 12,
+                 "callbacks.early_stopping.patience": 0,
+                 "algorithm.lr": 0.01, "algorithm.n_eval_episodes": 0}  # fmt: skip
     clone = bc(lambda: SpacesEnv(SEEN, space), folder, overrides)
     clone.train()
     with torch.no_grad():

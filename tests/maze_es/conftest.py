@@ -18,7 +18,7 @@ SMALL = {
 
 
 @pytest.fixture
-def es(tmp_path):
+def es(tmp_path, known_plugins):
     """`es(env, overrides, **parts)`: a silent RunContext of ES, two epochs of two updates of three pairs."""
     numbers = count()
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ DONE = spaces.Dict({"tool": spaces.Discrete(3, start=5), "force": spaces.Box(-2,
 
 
 @pytest.fixture
-def remembering(tmp_path):
+def remembering(tmp_path, known_plugins):
     """`remembering(kind)`: a context of a policy with this memory, whose parameters are not those of its beginning."""
 
     def build(kind):
@@ -32,7 +32,7 @@ def remembering(tmp_path):
     return build
 
 
-@pytest.mark.parametrize("kind", ["gru", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lstm", "window"))])
+@pytest.mark.parametrize("kind", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_a_file_remembers_as_its_run_does(remembering, tmp_path, kind):
     with remembering(kind) as context:
         file = tmp_path / "policy.onnx"

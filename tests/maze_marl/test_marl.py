@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +12,7 @@ from maze_marl.qmix import Mixer
 from maze_core.base.errors import ConfigError
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.agents import BoxesSource, CrowdSource, TeamSource
+from tests.forked import Forked
 from tests.killed import kill_after
 from tests.maze_marl.games import GuardedSource, TwoStepsSource, WatchedSource
 
@@ -45,9 +43,7 @@ TWO_STEPS = {
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize(
-    ("algorithm", "score"), [("qmix", 8), ("vdn", 7), pytest.param("dqn", 7, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("algorithm", "score"), [("qmix", 8), ("vdn", 7)])
 def test_only_qmix_sees_what_the_second_game_is_worth(quick, algorithm, score):
     """Rashid et al. (2018), section 5: while the other chooses at random, 7 for certain seem more than 8."""
     context = quick(TwoStepsSource, algorithm, TWO_STEPS)
@@ -118,28 +114,18 @@ def test_the_mixed_value_begins_near_the_sum_however_many_units_there_are(units)
 
 
 CASES = {
-    "team": (TeamSource, "vdn", {"model.normalize_observations": True}),
     "a network for each": (TeamSource, "qmix", {"model.groups": "per_actor", "model.normalize_observations": True}),
     "masks, other spaces": (GuardedSource, "qmix", {"algorithm.double": False}),
     "a state": (WatchedSource, "qmix", {"algorithm.tau": 0.5}),
 }
 
 
-@pytest.mark.parametrize(
-    ("case", "runner"),
-    [
-        pytest.param("team", "dev", marks=pytest.mark.slow),
-        ("a network for each", "dev"),
-        ("masks, other spaces", "dev"),
-        pytest.param("masks, other spaces", "local", marks=pytest.mark.slow),
-        pytest.param("a state", "dev", marks=pytest.mark.slow),
-    ],
-)
-def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case, runner):
+@pytest.mark.parametrize("case", CASES)
+def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case):
     source, algorithm, more = CASES[case]
     whole = quick(source, algorithm, SMALL | more | {"algorithm.n_epochs": 4})
     whole.train()
-    half = quick(source, algorithm, SMALL | more | {"runner.name": runner})
+    half = quick(source, algorithm, SMALL | more)
     half.train()
     quick(source, algorithm, SMALL | more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
     saved = [whole_state(each.run_dir) for each in (whole, half)]
@@ -173,8 +159,7 @@ def test_kill_9_of_a_run_on_workers_ends_bit_equal(tmp_path, whole_state, assert
     values = [f"--set={key}={json.dumps(value)}" for key, value in (SMALL | {"evaluation.n_episodes": 2}).items()]
 
     def maze(*arguments):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen([Path(sys.executable).with_name("maze"), *arguments, "--quiet"], env=environment)
+        return Forked([*arguments, "--quiet"], tmp_path, os.environ)
 
     def train(run_dir, *more):
         env = ["--env-source", "pettingzoo", "--env", "mpe2:simple_spread_v3", "--preset", "none"]

@@ -254,8 +254,13 @@ def test_the_point_goes_to_its_goal_and_no_faster():
 def test_a_step_brings_the_point_nearer_to_goals_that_it_has_not_seen(tmp_path):
     """Before the step the best earns -19 in the mean."""
     env = "maze_meta.navigation:PointNavigation"
+    values = {
+        "algorithm.tasks_per_update": 10, "algorithm.rollouts_per_task": 5, "algorithm.lr": 0.01,
+        "algorithm.inner_lr": 0.2, "model.hidden": [32],
+    }  # fmt: skip
     goals = np.random.default_rng(1).uniform(-0.5, 0.5, (20, 2))
-    with RunContext(env, "maml", seed=1, steps=600_000, silent=True, run_dir=tmp_path / "run") as context:
+    parts = {"seed": 1, "steps": 100_000, "silent": True, "run_dir": tmp_path / "run"}
+    with RunContext(env, "maml", overrides=values, **parts) as context:
         context.train()
         start = {name: value.clone() for name, value in context.policy.state_dict().items()}
         gained = []

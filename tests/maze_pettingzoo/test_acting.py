@@ -37,7 +37,7 @@ TINY = {
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(tmp_path, known_plugins):
     contexts = []
 
     def build(env_id, overrides=None):
@@ -92,9 +92,8 @@ def as_in_pettingzoo(agents: SeveralAgents, env, parallel):
     return found
 
 
-@pytest.mark.parametrize("memory", ["none", "gru"])
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(("parallel", "memory"), [(False, "gru"), (True, "none")])
 def test_agents_act_as_in_training(opened, options, memory, parallel):
     context = opened(RPS if parallel else CONNECT_FOUR, options | {"model.memory": memory})
     env = rps_v2.parallel_env() if parallel else connect_four_v3.env()

@@ -26,7 +26,7 @@ SMALL = {
 
 
 @pytest.fixture
-def sac(tmp_path):
+def sac(tmp_path, known_plugins):
     """`sac(env, overrides, **parts)`: a silent RunContext of two epochs of five updates, seed 1."""
     numbers = count()
     with ExitStack() as stack:

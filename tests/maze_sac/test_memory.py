@@ -56,25 +56,28 @@ def valued(critics, obs, box):
 EXTRAS = {"choices": {"bits": spaces.MultiBinary(2)}, "choices and a box": {"force": BOX}}
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+SEQUENCES = {
+    "own": {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 0, "algorithm.num_envs": 2},
+    "window": {
+        "model.memory": "window", "model.memory_window": 4, "algorithm.sequence_length": 3, "algorithm.burn_in": 2
+    },
+    "n-step": {
+        "model.memory": "lstm", "algorithm.sequence_length": 50, "algorithm.n_step": 3, "algorithm.burn_in": 9
+    },
+    "shared": {"model.memory": "gru", "algorithm.sequence_length": 5, "algorithm.critic_memory": "shared"},
+    "learnt since": {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 14},
+    "shared, learnt since": {
+        "model.memory": "gru", "algorithm.sequence_length": 3, "algorithm.burn_in": 16,
+        "algorithm.critic_memory": "shared",
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "values",
-    [
-        {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 0, "algorithm.num_envs": 2},
-        {"model.memory": "window", "model.memory_window": 4, "algorithm.sequence_length": 3, "algorithm.burn_in": 2},
-        {"model.memory": "lstm", "algorithm.sequence_length": 50, "algorithm.n_step": 3, "algorithm.burn_in": 9},
-        {"model.memory": "gru", "algorithm.sequence_length": 5, "algorithm.critic_memory": "shared"},
-        {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 14},
-        {
-            "model.memory": "gru",
-            "algorithm.sequence_length": 3,
-            "algorithm.burn_in": 16,
-            "algorithm.critic_memory": "shared",
-        },
-    ],
-    ids=["own", "window", "n-step", "shared", "learnt since", "shared, learnt since"],
+    ("extra", "name"), [*(("choices and a box", name) for name in SEQUENCES), ("choices", "own"), ("choices", "shared")]
 )
-def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, values):
+def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, name):
+    values = SEQUENCES[name]
     context = sac(lambda: Diary(EXTRAS[extra]), STILL | {"algorithm.gamma": 0.9} | values)
     context.train()
     run, algorithm = context.run, context.run.algorithm

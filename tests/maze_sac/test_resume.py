@@ -32,7 +32,7 @@ from tests.killed import kill_after, start
 
 # The ring is overwritten several times: its rows reach back three epochs.
 SETTINGS = {
-    "algorithm.n_epochs": 12,
+    "algorithm.n_epochs": 8,
     "algorithm.epoch_length": 8,
     "algorithm.num_envs": 2,
     "algorithm.replay_buffer_size": 60,
@@ -107,7 +107,7 @@ def test_kill_9_with_memory_masks_and_several_actors_ends_bit_equal(sac, tmp_pat
 def sequences_of(run_dir):
     """The rows of the last checkpoint and where sequences begin in them, as a new process finds them."""
     load = overlay({("env", "factory"): FactorySource.of(Carousel)})
-    with closing(api.reopen(run_dir, ["algorithm.n_epochs=13"], load=load)) as run:
+    with closing(api.reopen(run_dir, ["algorithm.n_epochs=9"], load=load)) as run:
         replay = run.algorithm.kept["collector"].replay
         index = replay.selector.index
         records = index.sequences.read(index.sequences.oldest, index.sequences.rows - index.sequences.oldest)
@@ -118,8 +118,8 @@ def sequences_of(run_dir):
 def killed(run_dir, env, settings):
     """Train in processes that are killed at random moments, and resume to the end; return the run directory."""
     chance = random.Random()
-    for number, least in enumerate((0, 5)):
-        epochs, pause = least + chance.randint(0, 4), chance.random() / 20
+    for number, least in enumerate((0, 3)):
+        epochs, pause = least + chance.randint(0, 2), chance.random() / 20
         print("kill after epoch and seconds", epochs, pause)
         kill_after(start("sac", env, run_dir, settings | QUICK, resume=number > 0), run_dir, epochs, pause)
     process = start("sac", env, run_dir, settings | QUICK, resume=True)
@@ -128,24 +128,17 @@ def killed(run_dir, env, settings):
 
 
 @pytest.mark.slow
-def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):
-    stopped = sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=33)})
-    assert stopped.train().outcome == "interrupted"
-    assert stopped.resume(stopped.run_dir).outcome == "finished"
-    whole = sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=0)})
-    whole.train()
-    assert_runs_equal(stopped.run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
-
-
-@pytest.mark.slow
-def test_states_kept_in_memory_change_nothing(sac, whole_state, assert_same, monkeypatch):
-    """They store new rows of replay in the middle of an epoch, and while the buffer is filled."""
+def test_a_stop_in_an_epoch_and_states_kept_in_memory_change_nothing(sac, whole_state, assert_same, monkeypatch):
+    """Such states store new rows of replay in the middle of an epoch, and while the buffer is filled."""
     runs = []
-    for due in (False, True):
+    for at, due in ((0, False), (33, False), (0, True)):
         monkeypatch.setattr(KeptState, "is_due", due)
-        runs.append(sac(Workshop, SETTINGS | QUICK))
-        runs[-1].train()
-    assert_runs_equal(runs[0].run_dir, runs[1].run_dir, Workshop(), whole_state, assert_same)
+        runs.append(sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=at)}))
+        assert runs[-1].train().outcome == ("interrupted" if at else "finished")
+        if at:
+            assert runs[-1].resume(runs[-1].run_dir).outcome == "finished"
+    for each in runs[1:]:
+        assert_runs_equal(each.run_dir, runs[0].run_dir, Workshop(), whole_state, assert_same)
 
 
 def test_stop_while_the_buffer_is_filled(sac, whole_state, assert_same):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from contextlib import closing
 from functools import partial
@@ -21,6 +22,7 @@ from maze_serve.policy import ServedPolicy
 
 from maze_core.base.errors import ConfigError
 from tests import planners
+from tests.forked import Forked
 from tests.maze_serve.asked import ask
 
 
@@ -183,23 +185,41 @@ def test_a_run_with_a_planner_needs_the_environment(quick):
     ServedPolicy(context, look_ahead=False)
 
 
+def served_action(address):
+    """Ask the server until it answers."""
+    body, deadline = json.dumps({"observation": [0.1, 0, 0, 0]}).encode(), time.monotonic() + 60
+    request = urllib.request.Request(f"{address}/act", body, {"Content-Type": "application/json"})
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)["action"]
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_server_from_the_command_line(quick, stop, code):
+def test_servers_from_the_command_line(quick):
+    """One that says where it is, one that finds no place there, and one that takes the place later."""
     context = quick("CartPole-v1")
     context.train()
-    command = [sys.executable, "-m", "maze_core.cli.main", "serve", str(context.run_dir), "--port", "0"]
+    words = ["serve", str(context.run_dir), "--port"]
+    command = [sys.executable, "-m", "maze_core.cli.main", *words, "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         address = process.stdout.readline().split()[3].rstrip(";")
         assert address.startswith("http://127.0.0.1:")
-        body = json.dumps({"observation": [0.1, 0, 0, 0]}).encode()
-        request = urllib.request.Request(f"{address}/act", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            assert json.load(answer)["action"] in (0, 1)
-        taken = subprocess.run([*command[:-1], address.rpartition(":")[2]], capture_output=True, text=True, check=False)
+        assert served_action(address) in (0, 1)
+        words.append(address.rpartition(":")[2])
+        taken = Forked(words, context.run_dir, os.environ)
+        assert "cannot listen" in taken.communicate(60)[1]
         assert taken.returncode == 2
-        assert "cannot listen" in taken.stderr
     finally:
-        process.send_signal(stop)
-        assert process.wait(20) == code
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    later = Forked(words, context.run_dir, os.environ)
+    try:
+        assert served_action(address) in (0, 1)
+    finally:
+        later.send_signal(signal.SIGTERM)
+        assert later.wait(20) == 143

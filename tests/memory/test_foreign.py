@@ -115,11 +115,8 @@ ACTORS = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.a
 SLOW = pytest.mark.slow
 CASES = [
     ("ppo", SeededWalk, "local", {**TRACES, "algorithm.sequence_length": 4}),
-    pytest.param("sac", CrowdSource, "dev", {**DELAY, **CRITICS}, marks=SLOW),
     pytest.param("ppo", CrowdSource, "dev", {**DELAY, "model.critic": "shared"}, marks=SLOW),
-    pytest.param("a2c", CrowdSource, "local", {**TRACES, "model.groups": "per_actor"}, marks=SLOW),
-    pytest.param("sac", SeededWalk, "local", {**TRACES, **CRITICS, "algorithm.critic_memory": "shared"}, marks=SLOW),
-    pytest.param("dqn", CrowdSource, "local", {**TRACES, **REPLAY}, marks=SLOW),
+    pytest.param("sac", SeededWalk, "dev", {**TRACES, **CRITICS, "algorithm.critic_memory": "shared"}, marks=SLOW),
     pytest.param(
         "dqn",
         SeededWalk,
@@ -128,7 +125,6 @@ CASES = [
         marks=SLOW,
     ),
     pytest.param("impala", SeededWalk, "dev", {**TRACES, **ACTORS}, marks=SLOW),
-    pytest.param("appo", SeededWalk, "dev", {**DELAY, **ACTORS}, marks=SLOW),
     pytest.param("es", SeededWalk, "dev", {**DELAY, "algorithm.n_rollouts_per_update": 4}, marks=SLOW),
 ]
 

@@ -129,8 +129,10 @@ def made_rollout(policy: Policy) -> Rollout:
     return Rollout(obs, actions, rewards, **flags, valid=valid, truncations=cuts, memory=memory)
 
 
-@pytest.mark.parametrize(("kind", "layers"), KINDS)
-@pytest.mark.parametrize("length", [None, 1, 3, 5, 100])
+@pytest.mark.parametrize(
+    ("kind", "layers", "length"),
+    [*((*kind, length) for kind in KINDS for length in (None, 3)), *(("lstm", 2, length) for length in (1, 5, 100))],
+)
 def test_values_of_a_rollout_use_the_memory_of_the_step_before_a_cut(
     kind: str, layers: int, length: int | None
 ) -> None:

@@ -16,8 +16,7 @@ def pictures(rows: int, channels: int, height: int, width: int, *, channels_last
     return image.permute(0, 3, 1, 2) if channels_last else image
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("floats", [False, True])
+@pytest.mark.parametrize(("channels_last", "floats"), [(False, True), (True, False)])
 @pytest.mark.parametrize(
     ("channels", "height", "width", "kernel", "stride", "padding"),
     [(4, 84, 84, 8, 4, 0), (1, 40, 36, 8, 4, 0), (3, 36, 50, 8, 4, 0), (3, 12, 20, 4, 2, 0), (2, 9, 8, 3, 2, 1)],

@@ -168,7 +168,7 @@ def state_of(run_dir, whole_state):
     return state
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("dqn", "sac"))])
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_a_resumed_run_ends_where_an_unbroken_one_does(quick, whole_state, assert_same, algorithm):
     whole = quick(Square, algorithm, LEARNING, model="cnn")
     whole.train()
@@ -191,7 +191,7 @@ def test_it_learns_as_well(quick):
         "algorithm.batch_size": 64,
         "algorithm.n_optimization_epochs": 4,
         "algorithm.epoch_length": 4,
-        "algorithm.n_epochs": 4,
+        "algorithm.n_epochs": 2,
         "algorithm.lr": 1e-3,
         "evaluation.n_episodes": 20,
     }

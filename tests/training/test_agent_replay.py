@@ -35,15 +35,11 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    ("case", "runner"),
-    [
-        *(pytest.param(case, "dev", marks=[pytest.mark.slow] * case.endswith("memory")) for case in CASES),
-        pytest.param("sac, mixed", "local", marks=pytest.mark.slow),  # test_joint_replay.py has another one
-    ],
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * case.endswith("memory")) for case in CASES]
 )
-def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case, runner):
+def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case):
     source, algorithm, more = CASES[case]
-    more = SMALL | more | {"algorithm.epoch_length": 8, "runner.name": runner}
+    more = SMALL | more | {"algorithm.epoch_length": 8}
     whole = quick(source, algorithm, more | {"algorithm.n_epochs": 4})
     whole.train()
     half = quick(source, algorithm, more)

@@ -104,10 +104,10 @@ def test_a_kill_at_each_file_operation_of_a_write_leaves_a_whole_checkpoint(two_
 
 
 def test_a_second_kill_during_the_next_write_loses_nothing_that_was_found_after_the_first(two_written, tmp_path):
-    """Every operation of the first write, and every third of the second, each time another third."""
+    """Every operation of the first write, and every fifth of the second, each time other ones."""
     source, previous, operations = two_written
     for first in range(operations):
-        dead, second = True, first % 3
+        dead, second = True, first % 5
         while dead:
             root = tmp_path / f"{first}-{second}" / "checkpoints"
             shutil.copytree(source, root)
@@ -118,7 +118,7 @@ def test_a_second_kill_during_the_next_write_loses_nothing_that_was_found_after_
             assert after in (found, found + 1)
             written(root, after + 1, previous)
             assert sound(root, previous) == ([after + 1, after] if previous else [after + 1])
-            second += 3
+            second += 5
         assert after == found + 1
 
 

@@ -64,8 +64,13 @@ def both(run, batch):
     return found
 
 
-@pytest.mark.parametrize("where", SPACES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("where", "model"),
+    [
+        *((where, "normalised") for where in SPACES),
+        *((where, model) for where in ("dict", "unbounded") for model in MODELS if model != "normalised"),
+    ],
+)
 def test_the_formulas_give_the_gradients_of_autograd(quick, where, model):
     for algorithm in ("ppo", "a2c"):
         clipped = {"algorithm.value_clip_range": 0.1} if algorithm == "ppo" and model == "deep" else {}

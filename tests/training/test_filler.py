@@ -27,6 +27,8 @@ ACTIONS = {
     "Dict": spaces.Dict({"a": spaces.Discrete(2), "b": spaces.MultiDiscrete([3, 2]), "x": spaces.Box(-1, 1, (2,))}),
 }
 MODES = [mode.value for mode in AutoresetMode]
+NEXT_STEP = AutoresetMode.NEXT_STEP.value
+"""The mode that has filler rows."""
 LENGTHS = (2, 3, 5)
 SMALL = {
     "algorithm.epoch_length": 5,
@@ -145,16 +147,16 @@ def assert_has_seen(normalizer, envs):
     np.testing.assert_allclose(std, seen.std(0))
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("algorithm", "kind"),
+    ("algorithm", "kind", "mode"),
     [
-        *(("sac", kind) for kind in ACTIONS),
-        ("ppo", "Dict"),
-        ("impala", "Dict"),
-        ("dqn", "MultiDiscrete"),
-        ("apex", "Discrete"),
-        ("pqn", "Discrete"),
+        *(("sac", kind, NEXT_STEP) for kind in ACTIONS),
+        *((algorithm, "Dict", mode) for algorithm in ("sac", "ppo") for mode in MODES if mode != NEXT_STEP),
+        ("ppo", "Dict", NEXT_STEP),
+        ("impala", "Dict", NEXT_STEP),
+        ("dqn", "MultiDiscrete", NEXT_STEP),
+        ("apex", "Discrete", NEXT_STEP),
+        ("pqn", "Discrete", NEXT_STEP),
     ],
 )
 def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorithm, kind, mode):

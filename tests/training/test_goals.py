@@ -32,12 +32,12 @@ SMALL = {
     "callbacks.tensorboard": None,
 }
 OWN = {"sac": {"algorithm.critic_hidden": [8]}, "dqn": {"algorithm.target_update_interval": 5}}
-OWN |= dict.fromkeys(("td3", "ddpg"), OWN["sac"])
+OWN["td3"] = OWN["sac"]
 ENVS = {"dqn": BitFlips}
 
 
 @pytest.fixture
-def learn(tmp_path):
+def learn(tmp_path, known_plugins):
     """`learn(env, algorithm, overrides, **parts)`: a silent RunContext with seed 1."""
     numbers = count()
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def test_the_episode_that_compares_rewards_is_not_recorded(learn, tmp_path):
     assert sorted(environments) == [0, 0, 1, 1]  # two of training, two of evaluation
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param(each, marks=[pytest.mark.slow] * (each == "ddpg")) for each in OWN])
+@pytest.mark.parametrize("algorithm", OWN)
 def test_a_stopped_run_ends_bit_equal(learn, whole_state, assert_same, algorithm):
     env = ENVS.get(algorithm, Reach)
     stopped = learn(env, algorithm, {}, callbacks={"bomb": bomb(at=21)})

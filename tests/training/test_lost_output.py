@@ -173,15 +173,16 @@ def test_messages_outside_of_runs_end_nothing(monkeypatch, stream):
         assert not sys.stdout.isatty() or stream is not None
 
 
+SMALL = "ppo --env CartPole-v1 --steps 100 --num-envs 2 --n-rollout-steps 25 --set evaluation.n_episodes=1"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "redirected", "code"),
     [
-        ("train ppo --env CartPole-v1 --steps 100", ">/dev/full 2>&1", 0),
-        ("train ppo --env CartPole-v1 --steps 100", ">&- 2>/dev/full", 0),
-        ("train ppo --env CartPole-v1 --steps 100 --set runner=local", "2>&1 | true", 0),
-        ("sweep ppo --env CartPole-v1 --steps 100 --over algorithm.lr=1e-3", "2>/dev/full", 0),
-        ("sweep ppo --env CartPole-v1 --steps 100 --over algorithm.lr=1e-3", ">/dev/full", 1),  # the table is lost
+        (f"train {SMALL}", ">&- 2>/dev/full", 0),
+        (f"train {SMALL} --set runner=local", "2>&1 | true", 0),
+        (f"sweep {SMALL} --over algorithm.lr=1e-3", ">/dev/full 2>&1", 1),  # the table is lost
         ("envs list CartPole --json", ">/dev/full 2>&1", 1),
     ],
 )
@@ -189,3 +190,5 @@ def test_exit_codes(tmp_path, command, redirected, code):
     line = f'("$0" -m maze_core.cli.main {command}; echo $? > code) {redirected}'
     subprocess.run(["sh", "-c", line, sys.executable], cwd=tmp_path, timeout=120, check=False)
     assert int((tmp_path / "code").read_text()) == code
+    finished = [record for record in tmp_path.rglob("run.json") if '"finished"' in record.read_text()]
+    assert len(finished) == (not command.startswith("envs"))

@@ -13,8 +13,6 @@ from maze_core.run.context import RunContext
 from tests.agents import MixedSource, PaidSource
 
 PARAMETERS = {
-    "impala": {},
-    "appo": {},
     "a2c": {},
     "ppo": {"algorithm.n_rollout_steps": 16, "algorithm.normalize_rewards": True, "algorithm.lr_schedule": "constant"},
 }

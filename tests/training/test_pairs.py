@@ -150,7 +150,7 @@ def build(quick, first, second):
     for each in features:
         overrides |= SETTINGS.get(each, {})
     if FRAMES in features:
-        overrides |= {"model.name": "template"}
+        overrides |= {"model.name": "template", "model.image_features": 8}
     if MEMORY in features and algorithm == "dqn":
         overrides["algorithm.sequence_length"] = 4
     runner = {"name": "local", "workers": 2} if WORKERS in features else "dev"

@@ -50,7 +50,6 @@ def pooled(monkeypatch):
 
 CASES = {
     "most likely actions": (SeededWalk, {}),
-    "samples": (SeededWalk, {"evaluation.deterministic": False}),
     "fewer episodes than environments": (SeededWalk, {"evaluation.n_episodes": 3}),
     "memory, samples": (SeededWalk, {"model.memory": "gru", "evaluation.deterministic": False}),
     "masks and statistics": (Doors, {"model.normalize_observations": True}),
@@ -58,13 +57,11 @@ CASES = {
 }
 
 
-QUICK = {"most likely actions", "memory, samples"}
+EARLY = ("most likely actions", "memory, samples")
+"""With these, workers also tell how far they are."""
 
 
-@pytest.mark.parametrize("workers", [2, 5])
-@pytest.mark.parametrize(
-    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
-)
+@pytest.mark.parametrize(("case", "workers"), [*((case, 2) for case in CASES), *((case, 5) for case in EARLY)])
 def test_the_same_run(quick, pooled, whole_state, assert_same, monkeypatch, case, workers):
     """Also with workers that are lost, and with ones that tell how far they are."""
     env, options = CASES[case]

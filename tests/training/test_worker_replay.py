@@ -76,9 +76,12 @@ CASES = {
 QUICK = {"sac", "sac, memory", "td3", "dqn"}
 
 
-@pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize(
-    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+    ("case", "workers"),
+    [
+        *(pytest.param(case, 2, marks=[pytest.mark.slow] * (case not in QUICK)) for case in CASES),
+        *((case, 3) for case in ("sac", "dqn")),
+    ],
 )
 def test_a_run_is_bit_equal(built, shared, whole_state, assert_same, monkeypatch, case, workers):
     """Also with workers that are lost, and with ones that tell how far they are."""

@@ -68,16 +68,13 @@ CASES = {
 }
 
 
-EARLY = {"ppo", "nested spaces and masks"}
+EARLY = ("ppo", "nested spaces and masks")
 """With these, the first pass also tries workers that answer early."""
 
 
 @pytest.mark.parametrize(
     ("case", "workers"),
-    [
-        *((case, 2) for case in CASES),
-        *(pytest.param(case, 5, marks=[pytest.mark.slow] * (case not in EARLY)) for case in CASES),
-    ],
+    [*((case, 2) for case in CASES), *((case, 5) for case in EARLY)],
 )
 def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch, case, workers):
     """Also with workers that are lost, and with ones that answer before their rollout is complete."""
