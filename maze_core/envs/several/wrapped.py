@@ -11,7 +11,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.checks import is_number
-from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
 from maze_core.envs.wrappers.carry import lasting_layers, layers
 
 Env = gymnasium.Env[Any, Any]
@@ -101,12 +101,26 @@ class WrappedParts(WrappedAgents):
         part.given, part.info = (self.env.observed(agent, observation, info), 0.0, False, False), info
         return self.wrapped[agent].reset()[0]
 
+    def owed(self) -> Round:
+        """Return what agents wait for, each reward after its wrapper."""
+        self._owe(self.env.owed())
+        rewards = {agent: self._paid(agent, reward) for agent, reward in self._owed.items() if reward}
+        return Round({}, rewards, raw=dict(self._raw_owed))
+
+    def _paid(self, agent: str, reward: float) -> float:
+        """Return what an agent that waits is paid after its wrapper, if its part is cut here."""
+        part = self._parts[agent]
+        part.given = (part.given[0], reward, False, True)
+        return self._seen(agent)[1] if agent in self._actions else reward
+
+    def _owe(self, outcome: Round) -> None:
+        """Keep the rewards of a round until their agents see what follows."""
+        self._owed = added(self._owed, outcome.rewards)
+        self._raw_owed = added(self._raw_owed, raw_of(outcome))
+
     def _told(self, outcome: Round) -> Round:
         """Return a round as the agents see it: what an agent was paid while it waited comes with what it sees next."""
-        raw = outcome.rewards if outcome.raw is None else outcome.raw
-        for owed, paid in ((self._owed, outcome.rewards), (self._raw_owed, raw)):
-            for agent, reward in paid.items():
-                owed[agent] = owed.get(agent, 0.0) + reward
+        self._owe(outcome)
         rewards, raw_rewards = dict[str, float](), dict[str, float]()
         seen: tuple[dict[str, Any], ...] = ({}, {}, {})
         infos = dict[str, Mapping[str, Any]]()
