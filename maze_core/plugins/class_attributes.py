@@ -19,12 +19,19 @@ def _distribution(plugin: Any) -> str:
     return ""
 
 
-def _runner(plugin: Any) -> str:
-    has = plugin.has_collectors
-    return "" if isinstance(has, bool) else f"its `has_collectors` is {shown(has)}, neither True nor False"
+def _truth(name: str) -> Callable[[Any], str]:
+    def check(plugin: Any) -> str:
+        value = getattr(plugin, name, False)
+        return "" if isinstance(value, bool) else f"its `{name}` is {shown(value)}, neither True nor False"
+
+    return check
 
 
-_CHECKS: Mapping[str, Callable[[Any], str]] = {"distribution": _distribution, "runner": _runner}
+_CHECKS: Mapping[str, Callable[[Any], str]] = {
+    "distribution": _distribution,
+    "runner": _truth("has_collectors"),
+    "searcher": _truth("foresees"),
+}
 
 
 def wrong_attribute(kind: str, plugin: type[Any]) -> str:
