@@ -127,6 +127,7 @@ def test_one_that_seeds_the_global_random_state_is_named_and_does_no_harm(packag
     searcher = GuardedSearcher(package.Seeding({}), "seeding", told.append)
     random.seed(7)
     np.random.seed(7)
+    searcher.setup(SEARCH)
     expected = random.random(), np.random.random()
     random.seed(7)
     np.random.seed(7)
