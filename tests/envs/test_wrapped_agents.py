@@ -131,6 +131,21 @@ def test_limits_and_repeated_actions_concern_all():
     assert (len(env.asked), outcome.rewards, outcome.acting["agent 0"].tolist()) == (3, {"agent 0": 3.0}, [3.0])
 
 
+def test_actions_are_repeated_until_a_mask_changes():
+    """That of any agent, the last one, too."""
+    looks = [{"a": (1, 1), "b": mask} for mask in ((1, 1), (1, 1), (0, 1), (0, 1), (0, 1), (1, 1))]
+    space = spaces.Dict({"x": spaces.Box(0, 1, (1,)), "action_mask": spaces.MultiBinary(2)})
+
+    def seen(look):
+        return {a: {"x": np.zeros(1, np.float32), "action_mask": np.array(m, np.int8)} for a, m in look.items()}
+
+    game = Script([Round(seen(look), {"a": 1.0}) for look in looks])
+    game.observation_spaces = dict.fromkeys(game.agents, space)
+    env = RepeatedActions(game, 3)
+    env.reset(seed=1)
+    assert [env.step({"a": 0, "b": 1}).rewards["a"] for _ in range(2)] == [2.0, 3.0]
+
+
 def test_numbers_of_each_agents_info_are_added_up_over_repeated_actions():
     zero = np.zeros(1, np.float32)
     both = {"a": zero, "b": zero}

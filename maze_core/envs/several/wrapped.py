@@ -11,6 +11,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.checks import is_number
+from maze_core.envs.mask_changes import MaskChanges
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
 from maze_core.envs.wrappers.carry import lasting_layers, layers
 
@@ -161,7 +162,7 @@ class WrappedParts(WrappedAgents):
 
 
 class RepeatedActions(WrappedAgents):
-    """Takes the actions of all several times, until an agent ends or others act, and adds up the rewards.
+    """Takes the actions of all several times, until an agent ends, others act or a mask changes; adds up the rewards.
 
     Args:
         env: what is wrapped.
@@ -172,6 +173,18 @@ class RepeatedActions(WrappedAgents):
     def __init__(self, env: MultiAgentEnv, steps: int, add_up: Sequence[str] = ()) -> None:
         super().__init__(env)
         self._steps, self._add_up = steps, add_up
+        self._masks = {a: MaskChanges(env.observation_spaces[a], env.action_spaces[a]) for a in env.agents}
+
+    def reset(self, seed: int) -> Round:
+        """Begin an episode."""
+        outcome = self.env.reset(seed)
+        self._look(outcome)
+        return outcome
+
+    def _look(self, outcome: Round) -> bool:
+        """Remember the masks of those that act; return True if one differs from that before."""
+        changed = [self._masks[agent].look(observation) for agent, observation in outcome.acting.items()]
+        return any(changed)
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Step several times."""
@@ -185,7 +198,8 @@ class RepeatedActions(WrappedAgents):
             for agent, info in outcome.infos.items():
                 if info and self._add_up:  # an agent may be told nothing
                     add_numbers(sums.setdefault(agent, {}), info, self._add_up)
-            if outcome.acting.keys() != actions.keys():
+            changed = self._look(outcome)
+            if changed or outcome.acting.keys() != actions.keys():
                 break
         added = {agent: {**outcome.infos.get(agent, {}), **numbers} for agent, numbers in sums.items()}
         return replace(outcome, rewards=rewards, raw=raw, infos={**outcome.infos, **added})
