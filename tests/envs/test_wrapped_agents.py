@@ -57,7 +57,7 @@ def test_what_an_agent_waits_for_is_paid_when_a_limit_cuts_the_episode(wrappers,
     zero = np.zeros(1, np.float32)
     turns = [Round({"a": zero}), Round({"b": zero}), Round({"a": zero}, {"b": -3.0}), Round({"a": zero})]
     game = Script(turns, ("a", "b", "never"))
-    game.owed = lambda: Round({}, {"b": -4.0, "never": 2.0})
+    game.rewards_owed = lambda: Round({}, {"b": -4.0, "never": 2.0})
     env = LimitedAgents(around(game, *wrappers), 2)
     env.reset(seed=1)
     env.step({"a": 0})

@@ -69,7 +69,7 @@ class MultiAgentEnv(ABC):
         """
         return observation
 
-    def owed(self) -> Round:
+    def rewards_owed(self) -> Round:
         """Return the rewards that agents wait for: paid since the last result of `step`, or before, and in none so far.
 
         A time limit adds them to the episode that it cuts, at most once in an episode. An environment that reports a
@@ -114,9 +114,9 @@ class WrappedAgents(MultiAgentEnv):
         """Return the environment's observation."""
         return self.env.observed(agent, observation, info)
 
-    def owed(self) -> Round:
+    def rewards_owed(self) -> Round:
         """Return what the environment owes."""
-        return self.env.owed()
+        return self.env.rewards_owed()
 
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the environment's score."""
@@ -158,7 +158,7 @@ class LimitedAgents(WrappedAgents):
         self._taken += 1
         if self._taken < self._limit or not outcome.acting:
             return outcome
-        owed = self.env.owed()
+        owed = self.env.rewards_owed()
         return replace(
             outcome,
             acting={},

@@ -102,9 +102,9 @@ class WrappedParts(WrappedAgents):
         part.given, part.info = (self.env.observed(agent, observation, info), 0.0, False, False), info
         return self.wrapped[agent].reset()[0]
 
-    def owed(self) -> Round:
+    def rewards_owed(self) -> Round:
         """Return what agents wait for, each reward after its wrapper."""
-        self._owe(self.env.owed())
+        self._owe(self.env.rewards_owed())
         rewards = {agent: self._paid(agent, reward) for agent, reward in self._owed.items() if reward}
         return Round({}, rewards, raw=dict(self._raw_owed))
 

@@ -157,7 +157,7 @@ class AgentsInTurn(PettingZooEnv):
         self.env.step(action)
         return self._next_turn()
 
-    def owed(self) -> Round:
+    def rewards_owed(self) -> Round:
         """Return the rewards that `last()` would report to the agents whose turn it is not."""
         env, names = self.env, self._names
         sums = getattr(env, "_cumulative_rewards", None)  # an environment with a `last` of its own may lack them
