@@ -61,6 +61,15 @@ def finite(data: Any) -> Any:
     return [finite(each) for each in data] if isinstance(data, list | tuple) else data
 
 
+def is_plain(value: object) -> bool:
+    """Return True for data that JSON and YAML give back as it was: no types of other libraries, texts as keys."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_plain(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Return True for a number that a float can hold; `true` is not a number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308

@@ -30,10 +30,10 @@ def env_layer(source: str | None, env_id: str | None) -> dict[str, Any]:
 
 
 def _value(option: str, given: Any) -> Any:
-    from maze_core.plugins.config.plain_yaml import parse_value
+    from maze_core.plugins.config.plain_yaml import given_value
 
     if option == "wrappers":
         return [{"name": each.strip()} for each in given.split(",") if each.strip()]
     if not isinstance(given, str) or _PLACES[option].endswith(".name"):
         return given
-    return parse_value(given, f"--{option}")
+    return given_value(given, f"--{option}")

@@ -19,6 +19,7 @@ from maze_core.base.bundled import published, publisher
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.local_modules import is_current_folder
 from maze_core.base.terminal_text import shown
+from maze_core.plugins.class_attributes import wrong_attribute
 from maze_core.plugins.distribution_facts import (
     applies,
     damaged,
@@ -227,7 +228,7 @@ def misfit(kind: str, plugin: object) -> str:
     missing = [name for name in methods if not hasattr(plugin, name)]
     if missing:
         return f"class {plugin.__name__} has no {', '.join(missing)}: it must derive from {module}.{base}"
-    if reason := outdated(kind, plugin):
+    if reason := outdated(kind, plugin) or wrong_attribute(kind, plugin):
         return f"class {plugin.__name__}: {reason}"
     if kind in WITHOUT_HOOKS and (hooks := implemented(plugin)):
         return f"class {plugin.__name__}: {misplaced(kind, hooks[0], wrapper=False)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.envs.alike import check_apart
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
@@ -49,7 +50,7 @@ class RunEnvironments:
 
     def __init__(self, config: RunConfig, load: Loader, *, vectorised: bool = True) -> None:
         self._config, self._load, self._vectorised = config, load, vectorised
-        self._runner: Any = load("runner", config.runner.name)(config.runner)
+        self._runner = CheckedRunner(config.runner, load)
         self._training: VectorEnv | None = None
         self._evaluation: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
@@ -59,8 +60,7 @@ class RunEnvironments:
     def evaluation(self) -> VectorEnv:
         """The evaluation environments, built at the first use."""
         if self._evaluation is None:
-            env: VectorEnv = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
-            self._evaluation = env
+            self._evaluation = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
             self._check_apart()
         return self._evaluation
 
@@ -78,8 +78,7 @@ class RunEnvironments:
     def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
         """Return the `num_envs` training environments, built at the first call; `collecting`: as for `Run`."""
         if self._training is None:
-            build = self._runner.collecting_env if collecting else self._runner.vector_env
-            self._training = build(self.builder("training"), num_envs)
+            self._training = self._runner.vector_env(self.builder("training"), num_envs, collecting=collecting)
             self._check_apart()
         return self._training
 
@@ -121,7 +120,7 @@ class RunEnvironments:
 
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""
-        pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
+        pool = self._runner.workers(task, count)
         self._pools.append(pool)
         return pool
 

@@ -2,9 +2,10 @@ from enum import Enum
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from maze_core.base.errors import ConfigError
+from maze_core.cli.option_paths import placed
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.flags import flags
 
@@ -99,6 +100,22 @@ def test_what_is_typed_becomes_the_value(field, text, value):
 def test_the_default_as_shown_parses_to_the_default(field):
     parsed = FLAGS[field].parse(FLAGS[field].default)
     assert getattr(Config.model_validate({"count": 1, field: parsed}), field) == getattr(Config(count=1), field)
+
+
+def test_an_option_that_is_given_nothing_is_a_config_error():
+    """As where a variable of the shell is not set."""
+    for given in ("", " "):
+        with pytest.raises(ConfigError, match=r"^--steps: was given nothing\nNext: leave it out"):
+            placed({"steps": given})
+    with pytest.raises(ConfigError, match=r"^--limit: was given nothing"):
+        FLAGS["limit"].parse("")
+
+
+def test_true_is_no_number():
+    for field in ("count", "clip_range", "limit"):
+        with pytest.raises(ValidationError, match="must be a number"):
+            Config.model_validate({"count": 1, field: True})
+    assert Config(count=1, on=True, maybe=True, limit=None).maybe
 
 
 def test_a_text_that_is_no_yaml_is_a_config_error():

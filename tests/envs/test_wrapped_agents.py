@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.agents import LimitedAgents, Round
+from maze_core.envs.several.agents import LimitedAgents, Round, raw_of
 from maze_core.envs.several.wrapped import RepeatedActions, WrappedParts
 from maze_core.envs.several.wrapping import around_agents
 from maze_core.plugins.config.assembly import env_config
@@ -49,6 +49,23 @@ def test_what_was_paid_while_an_agent_waited_is_clipped_as_one_reward():
     assert [each.raw.get("a") for each in found] == [0.0, None, 5.0, 1.0]
     assert (found[3].rewards["b"], found[3].raw["b"]) == (-1.0, -7.0)
     assert set(found[3].terminated) == {"a", "b"}
+
+
+@pytest.mark.parametrize(("wrappers", "paid"), [([], -7.0), (["clip_reward"], -1.0)])
+def test_what_an_agent_waits_for_is_paid_when_a_limit_cuts_the_episode(wrappers, paid):
+    """Told in rounds, or owed by the environment: below and above wrappers, and before them."""
+    zero = np.zeros(1, np.float32)
+    turns = [Round({"a": zero}), Round({"b": zero}), Round({"a": zero}, {"b": -3.0}), Round({"a": zero})]
+    game = Script(turns, ("a", "b", "never"))
+    game.rewards_owed = lambda: Round({}, {"b": -4.0, "never": 2.0})
+    env = LimitedAgents(around(game, *wrappers), 2)
+    env.reset(seed=1)
+    env.step({"a": 0})
+    outcome = env.step({"b": 0})
+    assert not outcome.acting
+    assert set(outcome.truncated) == {"a", "b"}
+    assert {name: outcome.rewards[name] for name in ("b", "never")} == {"b": paid, "never": 2.0}
+    assert {name: raw_of(outcome)[name] for name in ("b", "never")} == {"b": -7.0, "never": 2.0}
 
 
 class Told(gymnasium.ObservationWrapper):
@@ -112,6 +129,21 @@ def test_limits_and_repeated_actions_concern_all():
     outcome = skipping.step({"agent 0": 1})
     assert isinstance(skipping, RepeatedActions)
     assert (len(env.asked), outcome.rewards, outcome.acting["agent 0"].tolist()) == (3, {"agent 0": 3.0}, [3.0])
+
+
+def test_actions_are_repeated_until_a_mask_changes():
+    """That of any agent, the last one, too."""
+    looks = [{"a": (1, 1), "b": mask} for mask in ((1, 1), (1, 1), (0, 1), (0, 1), (0, 1), (1, 1))]
+    space = spaces.Dict({"x": spaces.Box(0, 1, (1,)), "action_mask": spaces.MultiBinary(2)})
+
+    def seen(look):
+        return {a: {"x": np.zeros(1, np.float32), "action_mask": np.array(m, np.int8)} for a, m in look.items()}
+
+    game = Script([Round(seen(look), {"a": 1.0}) for look in looks])
+    game.observation_spaces = dict.fromkeys(game.agents, space)
+    env = RepeatedActions(game, 3)
+    env.reset(seed=1)
+    assert [env.step({"a": 0, "b": 1}).rewards["a"] for _ in range(2)] == [2.0, 3.0]
 
 
 def test_numbers_of_each_agents_info_are_added_up_over_repeated_actions():

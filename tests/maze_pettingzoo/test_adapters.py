@@ -21,6 +21,7 @@ from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.copy_check import copies_by_replay
 from maze_core.collect.rollouts.agent_row_sink import AgentRowSink
 from maze_core.collect.stepper import Stepper
+from maze_core.envs.several.agents import LimitedAgents
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.maze_pettingzoo.games import SEEDS, Lives
@@ -104,6 +105,21 @@ def test_a_game_gives_the_same_transitions_by_both_interfaces(name):
     for mine, theirs in zip(returns, others, strict=True):
         assert mine == pytest.approx(theirs)
     assert lengths != lengths_2 or name == "lives"
+
+
+def test_a_limit_pays_agents_what_they_would_be_told_at_their_turn():
+    together, in_turn = AgentsTogether(Lives()), LimitedAgents(AgentsInTurn(parallel_to_aec(Lives())), 3)
+    seed, actions = 1, {"a": 1, "b": 2, "c": 1}
+    together.reset(seed)
+    wanted = together.step(actions)
+    turn = in_turn.reset(seed)
+    for name in actions:
+        assert list(turn.acting) == [name]
+        turn = in_turn.step({name: actions[name]})
+    assert wanted.rewards == turn.rewards
+    assert all(wanted.rewards.values())
+    assert not wanted.terminated
+    assert set(turn.truncated) == set(actions)
 
 
 @pytest.mark.parametrize("module", [tictactoe, connect_four])

@@ -16,7 +16,8 @@ import pytest
 from maze_sweep import guard
 from maze_sweep.guard import GuardedSearcher
 from maze_sweep.plan import make_plan
-from maze_sweep.searchers.base import Wait
+from maze_sweep.searchers.base import Search, Wait
+from maze_sweep.searchers.space import Range
 from maze_sweep.sweep import Sweep
 
 from maze_core.base.errors import ConfigError
@@ -31,8 +32,7 @@ RAW = {
     "searcher": "random",
     "trials": 5,
 }
-
-
+SEARCH = Search({"algorithm.lr": Range(0.1, 4.0)}, 0, 5, True, Path())
 SEARCHERS = {
     "one_by_one": "OneByOne", "forever": "Forever", "seeding": "Seeding", "blocks": "Blocks", "stuck": "Stuck",
 }  # fmt: skip
@@ -89,6 +89,9 @@ def test_one_that_waits_for_nothing_is_named(tmp_path):
     [
         (Wait(), True, "foresees all points, but waits at trial 0"),
         (None, False, "returned NoneType for trial 0, not a point"),
+        ({}, False, r"returned values for \[\] in trial 0, but searches over algorithm.lr"),
+        ({3: 0.5}, False, r"returned values for \[3\] in trial 0"),
+        ({"algorithm.lr": np.float32(0.5)}, False, "a float32, for algorithm.lr in trial 0; values are Python's"),
     ],
 )
 def test_a_wrong_answer_is_named(package, tmp_path, answer, foresees, said):
@@ -102,11 +105,29 @@ def test_a_wrong_answer_is_named(package, tmp_path, answer, foresees, said):
         sweep(tmp_path / "s", "one_by_one", load).carry_out(FakePool(), lambda sweep, end: None)
 
 
+def test_wrong_counts_and_judgements_are_named(package):
+    searcher = package.OneByOne(None)
+    guarded = GuardedSearcher(searcher, "mine")
+    for count in (None, 0, -1, True, 2.0, "2", 10**12):
+        searcher.setup = lambda search, count=count: count
+        with pytest.raises(ConfigError, match=r"the searcher mine returned .* as the number of trials"):
+            guarded.setup(SEARCH)
+    searcher.setup = lambda search: np.int64(2)
+    assert guarded.setup(SEARCH) == 2
+    for answer in (None, "no", 1):
+        searcher.prune = lambda number, epoch, value, answer=answer: answer
+        with pytest.raises(ConfigError, match="for whether trial 0 ends early, neither True nor False"):
+            guarded.prune(0, 1, 0.5)
+    searcher.prune = lambda number, epoch, value: np.False_
+    assert guarded.prune(0, 1, 0.5) is False
+
+
 def test_one_that_seeds_the_global_random_state_is_named_and_does_no_harm(package):
     told = []
     searcher = GuardedSearcher(package.Seeding({}), "seeding", told.append)
     random.seed(7)
     np.random.seed(7)
+    searcher.setup(SEARCH)
     expected = random.random(), np.random.random()
     random.seed(7)
     np.random.seed(7)

@@ -15,6 +15,7 @@ from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.plugins.config.assembly import part_config
 from maze_core.plugins.discovery import load, overlay
 from maze_core.run.context import RunContext
+from tests.masked import FORMS, Guarded
 
 
 class Weather(gymnasium.Env):
@@ -51,6 +52,34 @@ def wrap(make, name, **values):
     config = part_config("wrapper", {"name": name, **values})
     known = overlay({("env", "factory"): FactorySource.of(make)}, load)
     return EnvBuilder(FactoryConfig(name="factory"), (config,), load=known)(0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_action_is_not_taken_again_where_its_mask_has_changed(form):
+    """`Guarded` raises where a forbidden choice is taken; the actions of a random reset are allowed ones."""
+    skipping = part_config("wrapper", {"name": "step_skip", "steps": 3})
+    shuffled = part_config("wrapper", {"name": "random_reset", "min_steps": 6, "max_steps": 8})
+    known = overlay({("env", "factory"): FactorySource.of(lambda: Guarded(form))}, load)
+    env = EnvBuilder(FactoryConfig(name="factory"), (skipping, shuffled), load=known)(0)
+    for seed in range(3):
+        env.reset(seed=seed)
+        assert env.unwrapped._steps >= 6
+
+
+def test_an_action_is_taken_again_while_its_mask_stays():
+    skipping, steady = wrap(lambda: Guarded("a board"), "step_skip", steps=3), np.ones((2, 3), np.float32)
+    skipping.reset(seed=1)
+    skipping.unwrapped.look = lambda: {"at": np.zeros(2, np.float32), "action_mask": steady}
+    skipping.unwrapped.members = [steady.ravel()]
+    skipping.step(np.int64(4))
+    assert skipping.unwrapped._steps == 1  # its mask is another one than at the reset
+    skipping.step(np.int64(4))
+    assert skipping.unwrapped._steps == 4
+
+
+def test_a_fixed_action_of_random_resets_is_refused_where_a_mask_may_forbid_it():
+    with pytest.raises(ConfigError, match=r"action: does not fit the action mask 'action_mask'"):
+        wrap(lambda: Guarded("a board"), "random_reset", action=5)
 
 
 def played(probability, seed, actions):

@@ -69,6 +69,14 @@ class MultiAgentEnv(ABC):
         """
         return observation
 
+    def rewards_owed(self) -> Round:
+        """Return the rewards that agents wait for: paid since the last result of `step`, or before, and in none so far.
+
+        A time limit adds them to the episode that it cuts, at most once in an episode. An environment that reports a
+        reward when its agent acts again has some. What is read of the result is `rewards` and `raw`.
+        """
+        return Round({})
+
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the return of an episode from those of the agents that took part: their mean.
 
@@ -106,6 +114,10 @@ class WrappedAgents(MultiAgentEnv):
         """Return the environment's observation."""
         return self.env.observed(agent, observation, info)
 
+    def rewards_owed(self) -> Round:
+        """Return what the environment owes."""
+        return self.env.rewards_owed()
+
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the environment's score."""
         return self.env.score(returns)
@@ -141,14 +153,31 @@ class LimitedAgents(WrappedAgents):
         return self._seen(super().reset(seed))
 
     def step(self, actions: Mapping[str, Any]) -> Round:
-        """Step; the last step truncates the part of every agent that has not ended."""
+        """Step; the last step truncates the part of every agent that has not ended, and pays what it waits for."""
         outcome = self._seen(super().step(actions))
         self._taken += 1
         if self._taken < self._limit or not outcome.acting:
             return outcome
-        return replace(outcome, acting={}, truncated={**outcome.truncated, **self._present})
+        owed = self.env.rewards_owed()
+        return replace(
+            outcome,
+            acting={},
+            rewards=added(outcome.rewards, owed.rewards),
+            truncated={**outcome.truncated, **self._present},
+            raw=None if outcome.raw is owed.raw is None else added(raw_of(outcome), raw_of(owed)),
+        )
 
     def _seen(self, outcome: Round) -> Round:
         ended = {**outcome.terminated, **outcome.truncated}
         self._present = {name: obs for name, obs in self._present.items() if name not in ended} | dict(outcome.acting)
         return outcome
+
+
+def added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    """Return the sums of the agents' rewards."""
+    return {**first, **{agent: first.get(agent, 0.0) + reward for agent, reward in second.items()}}
+
+
+def raw_of(outcome: Round) -> Mapping[str, float]:
+    """Return the rewards before wrappers."""
+    return outcome.rewards if outcome.raw is None else outcome.raw

@@ -11,7 +11,8 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.checks import is_number
-from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_core.envs.mask_changes import MaskChanges
+from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
 from maze_core.envs.wrappers.carry import lasting_layers, layers
 
 Env = gymnasium.Env[Any, Any]
@@ -101,12 +102,26 @@ class WrappedParts(WrappedAgents):
         part.given, part.info = (self.env.observed(agent, observation, info), 0.0, False, False), info
         return self.wrapped[agent].reset()[0]
 
+    def rewards_owed(self) -> Round:
+        """Return what agents wait for, each reward after its wrapper."""
+        self._owe(self.env.rewards_owed())
+        rewards = {agent: self._paid(agent, reward) for agent, reward in self._owed.items() if reward}
+        return Round({}, rewards, raw=dict(self._raw_owed))
+
+    def _paid(self, agent: str, reward: float) -> float:
+        """Return what an agent that waits is paid after its wrapper, if its part is cut here."""
+        part = self._parts[agent]
+        part.given = (part.given[0], reward, False, True)
+        return self._seen(agent)[1] if agent in self._actions else reward
+
+    def _owe(self, outcome: Round) -> None:
+        """Keep the rewards of a round until their agents see what follows."""
+        self._owed = added(self._owed, outcome.rewards)
+        self._raw_owed = added(self._raw_owed, raw_of(outcome))
+
     def _told(self, outcome: Round) -> Round:
         """Return a round as the agents see it: what an agent was paid while it waited comes with what it sees next."""
-        raw = outcome.rewards if outcome.raw is None else outcome.raw
-        for owed, paid in ((self._owed, outcome.rewards), (self._raw_owed, raw)):
-            for agent, reward in paid.items():
-                owed[agent] = owed.get(agent, 0.0) + reward
+        self._owe(outcome)
         rewards, raw_rewards = dict[str, float](), dict[str, float]()
         seen: tuple[dict[str, Any], ...] = ({}, {}, {})
         infos = dict[str, Mapping[str, Any]]()
@@ -147,7 +162,7 @@ class WrappedParts(WrappedAgents):
 
 
 class RepeatedActions(WrappedAgents):
-    """Takes the actions of all several times, until an agent ends or others act, and adds up the rewards.
+    """Takes the actions of all several times, until an agent ends, others act or a mask changes; adds up the rewards.
 
     Args:
         env: what is wrapped.
@@ -158,6 +173,18 @@ class RepeatedActions(WrappedAgents):
     def __init__(self, env: MultiAgentEnv, steps: int, add_up: Sequence[str] = ()) -> None:
         super().__init__(env)
         self._steps, self._add_up = steps, add_up
+        self._masks = {a: MaskChanges(env.observation_spaces[a], env.action_spaces[a]) for a in env.agents}
+
+    def reset(self, seed: int) -> Round:
+        """Begin an episode."""
+        outcome = self.env.reset(seed)
+        self._look(outcome)
+        return outcome
+
+    def _look(self, outcome: Round) -> bool:
+        """Remember the masks of those that act; return True if one differs from that before."""
+        changed = [self._masks[agent].look(observation) for agent, observation in outcome.acting.items()]
+        return any(changed)
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Step several times."""
@@ -171,7 +198,8 @@ class RepeatedActions(WrappedAgents):
             for agent, info in outcome.infos.items():
                 if info and self._add_up:  # an agent may be told nothing
                     add_numbers(sums.setdefault(agent, {}), info, self._add_up)
-            if outcome.acting.keys() != actions.keys():
+            changed = self._look(outcome)
+            if changed or outcome.acting.keys() != actions.keys():
                 break
         added = {agent: {**outcome.infos.get(agent, {}), **numbers} for agent, numbers in sums.items()}
         return replace(outcome, rewards=rewards, raw=raw, infos={**outcome.infos, **added})

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gymnasium import spaces
 from pydantic import BeforeValidator, Field, JsonValue
 
-from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.errors import ConfigError, MazeError, PluginError
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.box import BoxScale
+from maze_core.models.distributions.promises import check_head
 from maze_core.models.scored_choices import DescribedChoices, ScoredHead
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.named_part import named_part
+from maze_core.plugins.direct_calls import named, title
+from maze_core.plugins.discovery import describe
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -75,7 +78,13 @@ def chosen_family(options: Any) -> Family:
 
 def _family(given: dict[str, Any], options: Any) -> Family:
     plugin, config = named_part("distribution", given, _WHERE, {field: getattr(options, field) for field in _SHARED})
-    family: Family = plugin(config)
+    try:
+        with named("distribution", config.name, " cannot be built"):
+            family: Family = plugin(config)
+    except ValueError as error:  # pydantic, which is validating the model, would take it for its own
+        raise PluginError(f"{title('distribution', config.name)} cannot be built: {describe(error)}") from error
+    if not hasattr(family, "config"):
+        raise PluginError(f"{title('distribution', config.name)}: its `__init__` does not call that of Family")
     return family
 
 
@@ -92,12 +101,17 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
             _WHERE,
             "Choose distribution gaussian, or give the action space bounds with a wrapper.",
         )
+    name = family.config.name
     try:
-        return family.head(space, features)
+        with named("distribution", name):
+            head = family.head(space, features)
+            if not _is_own(name):
+                check_head(head, name, space, features)
     except ConfigError as error:
         if error.where is None:
-            raise ConfigError(f"distribution {family.config.name}: {error.message}", _WHERE, error.hint) from error
+            raise ConfigError(f"distribution {name}: {error.message}", _WHERE, error.hint) from error
         raise
+    return head
 
 
 def make_scored_head(key: str, space: Space[Any], choices: DescribedChoices, features: int, options: Any) -> ScoredHead:
@@ -158,7 +172,12 @@ def foreign_name(config: Any) -> str | None:
     if part is None or not hasattr(config, "head_options"):
         return None
     name = part if isinstance(part, str) else str(part.get("name"))
-    return None if discovery.origin("distribution", name).partition(" ")[0] == discovery.CORE else name
+    return None if _is_own(name) else name
+
+
+def _is_own(name: str) -> bool:
+    """Return True for a distribution that comes with Maze."""
+    return discovery.origin("distribution", name).partition(" ")[0] == discovery.CORE
 
 
 def has_divergence(kind: type[Any]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 
 class ConfigModel(BaseModel):
@@ -24,11 +25,22 @@ class ConfigModel(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _check_numbers(cls, value: Any) -> Any:
-        """Refuse integers that neither torch nor numpy can hold."""
+    def _check_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse integers that neither torch nor numpy can hold, and `true` for a number, which pydantic takes as 1."""
         if not _fits(value):
             raise ValueError("must be a number that fits into 64 bits")
+        if isinstance(value, bool) and _is_number(cls.model_fields[info.field_name or ""].annotation):
+            raise ValueError("must be a number")
         return value
+
+
+def _is_number(annotation: Any) -> bool:
+    """Return True for the type of a number, which may be None instead."""
+    if get_origin(annotation) is Annotated:
+        return _is_number(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return all(each is NoneType or _is_number(each) for each in get_args(annotation))
+    return annotation in (int, float)
 
 
 def _fits(value: Any) -> bool:

@@ -10,7 +10,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema
 
 from maze_core.base.errors import PluginError
-from maze_core.plugins.config.plain_yaml import parse_value
+from maze_core.plugins.config.plain_yaml import given_value, parse_value
 
 _RANGES = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _TYPES = {"integer": "INT", "number": "FLOAT", "string": "TEXT", "boolean": "BOOL", "array": "LIST", "object": "YAML"}
@@ -45,7 +45,7 @@ class Flag:
             return None
         if self.sequence and not text.lstrip().startswith("["):
             return [parse_value(item, self.option) for item in text.split(",") if item.strip()]
-        return text if self.textual else parse_value(text, self.option)
+        return text if self.textual else given_value(text, self.option)
 
 
 class _Quiet(GenerateJsonSchema):

@@ -155,6 +155,16 @@ def parse_value(text: str, source: str) -> Any:
         raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}", source) from error
 
 
+def given_value(text: str, option: str) -> Any:
+    """Return the value that an option was given. Errors as for `parse_value`; an empty text is one, too.
+
+    It is what is left of a variable of the shell that is not set; YAML would take it for null.
+    """
+    if not text.strip():
+        raise ConfigError("was given nothing", option, "Next: leave it out, or give it a value.")
+    return parse_value(text, option)
+
+
 _UNEQUAL = re.compile(r"[^\n\x20-\x7e]|^%", re.MULTILINE)
 # The two parsers differ about tabs, unusual ends of lines, byte order marks and directives. What Maze writes has none.
 

@@ -157,6 +157,15 @@ class AgentsInTurn(PettingZooEnv):
         self.env.step(action)
         return self._next_turn()
 
+    def rewards_owed(self) -> Round:
+        """Return the rewards that `last()` would report to the agents whose turn it is not."""
+        env, names = self.env, self._names
+        sums = getattr(env, "_cumulative_rewards", None)  # an environment with a `last` of its own may lack them
+        if not isinstance(sums, Mapping):
+            return Round({})
+        waiting = {agent: sums[agent] for agent in env.agents if agent != env.agent_selection and agent in sums}
+        return Round({}, numbers("step", by_name("step", "rewards", waiting, names)))
+
     def _next_turn(self) -> Round:
         """Return what happened until the next agent that can act, or until the end."""
         env, critic, names = self.env, self._seen_by_critics(), self._names

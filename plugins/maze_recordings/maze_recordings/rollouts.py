@@ -16,6 +16,7 @@ from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.collect.agents.network import NetworkAgent, NoiseByRow
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
+from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.collect.pools.workers import Task
 from maze_core.envs.builder import EnvBuilder
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from maze_core.collect.agents.planner_source import PlannerSource
     from maze_core.collect.agents.planning import Planning
-    from maze_core.collect.pools.runner import Runner
     from maze_core.collect.pools.workers import Shared, WorkerPool
     from maze_core.data.trajectory import Trajectory
     from maze_core.envs.vector import VectorEnv
@@ -337,8 +337,7 @@ def _pool(
         if workers in (None, 1):
             return None
         config = load("runner", "local").Config(name="local")
-    runner: Runner = load("runner", config.name)(config)
-    return runner.workers(task, min(workers or runner.default_workers, blocks))
+    return CheckedRunner(config, load).workers(task, workers, most=blocks)
 
 
 def _played(

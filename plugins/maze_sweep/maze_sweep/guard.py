@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import counted
+from maze_core.base.plain_json import is_plain
+from maze_core.base.terminal_text import counted, shown
 from maze_sweep.searchers.base import Search, Searcher, Wait
-from maze_sweep.searchers.space import Point
+from maze_sweep.searchers.space import Point, Space
 
 PATIENCE = 30.0
 """Seconds after which a call that has not returned is told to the user."""
 R = TypeVar("R")
+_MOST = 1_000_000
+"""Trials of a sweep."""
 
 
 class GivenUp(BaseException):
@@ -42,19 +45,27 @@ class GuardedSearcher:
         self._name, self._warn = name, warn
         self._calling = False
         self._seeds = False
+        self._space: Space = {}
 
     def setup(self, search: Search) -> int:
-        """Start or continue the search and return the number of trials."""
-        return self._call("to set up", lambda: self._inner.setup(search))
+        """Start or continue the search and return the number of trials.
+
+        Raises:
+            ConfigError: it is no count.
+        """
+        self._space = search.space
+        found: Any = self._call("to set up", lambda: self._inner.setup(search))
+        if isinstance(found, bool) or not hasattr(found, "__index__") or not 1 <= found <= _MOST:
+            raise self._wrong(f"returned {shown(found)} as the number of trials, not one from 1 to {_MOST:,}")
+        return int(found)
 
     def ask(self, number: int) -> Point | Wait:
         """Return the point of a trial, or that the searcher waits for a value."""
         found = self._call(f"for the point of trial {number}", lambda: self._inner.ask(number))
         if not isinstance(found, dict | Wait):
-            raise ConfigError(
-                f"the searcher {self._name} returned {type(found).__name__} for trial {number}, not a point or Wait()",
-                "searcher",
-            )
+            raise self._wrong(f"returned {type(found).__name__} for trial {number}, not a point or Wait()")
+        if isinstance(found, dict):
+            self._check_point(number, found)
         return found
 
     def parent(self, number: int) -> int | None:
@@ -65,10 +76,7 @@ class GuardedSearcher:
         """
         found = self._call(f"for the parent of trial {number}", lambda: self._inner.parent(number))
         if found is not None and (type(found) is not int or not 0 <= found < number):
-            raise ConfigError(
-                f"the searcher {self._name} returned {found!r:.80} as the parent of trial {number}, no earlier trial",
-                "searcher",
-            )
+            raise self._wrong(f"returned {found!r:.80} as the parent of trial {number}, no earlier trial")
         return found
 
     def foreseen(self, number: int) -> Point:
@@ -79,9 +87,7 @@ class GuardedSearcher:
         """
         found = self.ask(number)
         if isinstance(found, Wait):
-            raise ConfigError(
-                f"the searcher {self._name} says that it foresees all points, but waits at trial {number}", "searcher"
-            )
+            raise self._wrong(f"says that it foresees all points, but waits at trial {number}")
         return found
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
@@ -89,13 +95,35 @@ class GuardedSearcher:
         self._call(f"to take the value of trial {number}", lambda: self._inner.tell(number, point, value))
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
-        """Return True if the trial is to end early."""
-        return self._call(f"to judge trial {number}", lambda: self._inner.prune(number, epoch, value))
+        """Return True if the trial is to end early.
+
+        Raises:
+            ConfigError: the answer is neither True nor False.
+        """
+        found: Any = self._call(f"to judge trial {number}", lambda: self._inner.prune(number, epoch, value))
+        if str(found) not in ("True", "False"):  # NumPy's are as good
+            raise self._wrong(f"returned {shown(found)} for whether trial {number} ends early, neither True nor False")
+        return bool(found)
 
     def give_up(self) -> None:
         """End the call that is under way, if there is one: for handlers of signals."""
         if self._calling and threading.current_thread() is threading.main_thread():
             raise GivenUp
+
+    def _check_point(self, number: int, point: dict[Any, Any]) -> None:
+        """Refuse a point of other paths than the space's, or of a value that no file keeps."""
+        if point.keys() != self._space.keys():
+            paths = ", ".join(self._space)
+            raise self._wrong(f"returned values for {shown(list(point))} in trial {number}, but searches over {paths}")
+        for path, value in point.items():
+            if not is_plain(value):
+                raise self._wrong(
+                    f"returned {shown(value)}, a {type(value).__name__}, for {path} in trial {number}; values are "
+                    "Python's numbers, texts, True, False, None, and lists and dicts of them"
+                )
+
+    def _wrong(self, problem: str) -> ConfigError:
+        return ConfigError(f"the searcher {self._name} {problem}", "searcher")
 
     def _call(self, what: str, function: Callable[[], R]) -> R:
         before = _random_states()

@@ -16,6 +16,7 @@ from maze_core.collect.policies.said_classes import SaidClasses
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.config.run import RunConfig
+from maze_core.plugins.direct_calls import named
 from maze_core.run.saved.run_dir import lock, new_folder
 from maze_sweep.guard import GivenUp, GuardedSearcher
 from maze_sweep.metric import MetricWatch, unrecorded
@@ -70,7 +71,9 @@ class Sweep:
             self._before = make_plan(before, self._load)
             check_continues(plan, self._before, self._folder)
             self.trials = read_trials(self._folder, plan)
-        self.searcher: Searcher = self._load("searcher", plan.searcher.name)(plan.searcher)
+        searcher = self._load("searcher", plan.searcher.name)
+        with named("searcher", plan.searcher.name, " cannot be built"):
+            self.searcher: Searcher = searcher(plan.searcher)
         self._guarded = GuardedSearcher(self.searcher, plan.searcher.name)
         self._prunes = type(self.searcher).prune is not Searcher.prune
         self.total_trials = len(self.trials)

@@ -12,10 +12,11 @@ from pydantic import Field
 from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.masks import masks_among
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_wrappers.leaves import Env
+from maze_wrappers.leaves import Env, every_leaf
 
 _STREAM = 7919
 """Separates the wrapper's random stream from that of the environment, which has the same seed."""
@@ -50,6 +51,9 @@ class RandomReset(Plugin):
         action = self.config.action
         if action is not None and not env.action_space.contains(np.int64(action)):
             raise ConfigError(f"{action} is not in {env.action_space}", "action")
+        if action is not None and (found := sorted(masks_among(every_leaf(env.observation_space), env.action_space))):
+            problem = f"does not fit the action mask {found[0]!r}, which may forbid the action {action}"
+            raise ConfigError(problem, "action", "Leave it out: random actions are those that the mask allows.")
         return _Shuffled(env, self.config)
 
 

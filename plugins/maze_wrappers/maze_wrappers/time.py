@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 from pydantic import Field
 
+from maze_core.envs.mask_changes import MaskChanges
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.several.wrapped import RepeatedActions, add_numbers
 from maze_core.plugins.base import Plugin
@@ -51,6 +52,8 @@ class StepSkipConfig(PluginConfig):
 class StepSkip(Plugin):
     """Take each action several times and add up the rewards; the observation is the last one.
 
+    Where the action mask changes in between, the next action is chosen at once: the last one may be forbidden now.
+
     The algorithm sees one step: its rewards are added without discount, and `gamma` is applied once. So raise a `gamma`
     meant for single steps to the power of `steps`.
     """
@@ -73,6 +76,12 @@ class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, config: StepSkipConfig) -> None:
         super().__init__(env)
         self._config = config
+        self._masks = MaskChanges(env.observation_space, env.action_space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._masks.look(observation)
+        return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         total, sums = 0.0, dict[str, float]()
@@ -80,6 +89,6 @@ class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
             observation, reward, terminated, truncated, info = self.env.step(action)
             total += float(reward)
             add_numbers(sums, info, self._config.add_up)
-            if terminated or truncated:
+            if terminated or truncated or self._masks.look(observation):
                 break
         return observation, total, terminated, truncated, {**info, **sums} if sums else info

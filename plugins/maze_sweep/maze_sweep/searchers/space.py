@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
 from maze_core.plugins.config.plain_yaml import parse_value
 
 Point = dict[str, Any]
 """A value for each path of the space."""
 
 _RANGE = re.compile(r"\s*(?P<low>[^,\[\]{}:]+?)\s*\.\.\s*(?P<high>[^,\[\]{}:]+?)\s*(?P<rest>(?::[^,\[\]{}]*)?)")
+
+
+_COUNT = re.compile(r"0*([2-9]|[1-9][0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def _dimension(path: str, values: Any) -> Dimension:
     if not isinstance(values, list | tuple) or not values:
         raise ConfigError("must be a list of values or a range such as 1e-5..1e-2:log", f"over.{path}")
     if len({repr(value) for value in values}) < len(values):
-        raise ConfigError(f"contains a value twice: {', '.join(map(str, values))}", f"over.{path}")
+        raise ConfigError(f"contains a value twice: {printable(', '.join(map(str, values)), 200)}", f"over.{path}")
     return Choices(tuple(values))
 
 
@@ -106,9 +110,11 @@ def _range(path: str, match: re.Match[str]) -> Range | list[Any]:
         raise ConfigError(f"the range {low}..{high} must start below its end", where)
     if log and low <= 0:
         raise ConfigError(f"a logarithmic range must start above 0, not at {low}", where)
-    if len(counts) > 1 or not all(count.isdigit() and int(count) > 1 for count in counts):
+    if len(counts) > 1 or not all(map(_COUNT.fullmatch, counts)):
         raise ConfigError(
-            f"unknown :{':'.join(counts)}; a range may end in :log, in a number of values, or both", where
+            f"unknown :{printable(':'.join(counts), 80)}; a range may end in :log, in a number of values from 2 to "
+            "99999, or both",
+            where,
         )
     found = Range(low, high, log)
     if not counts:
