@@ -108,6 +108,7 @@ class Tested(Algorithm):
 
     Config = Config
     needs_critic = True
+    supports_tensors = True
 
     def setup(self, run):
         self.run = run

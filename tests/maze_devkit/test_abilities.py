@@ -5,7 +5,7 @@ from maze_devkit.kit import checks
 
 from tests.maze_devkit.sources import ALGORITHM
 
-NAMES = ("memory", "masks", "actors", "learners", "critic_leaves")
+NAMES = ("memory", "masks", "actors", "learners", "tensors", "critic_leaves")
 OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES]
 
 ABLE = ALGORITHM.replace(
@@ -54,6 +54,13 @@ BROKEN = {
         "memory", "policy(batch.obs, batch.sequences)",
         "policy(batch.obs, recurrent.separate_rows(policy, len(batch)))",
         "gives no gradient"),
+    "a rollout that is read as arrays": (
+        "tensors", ROLLOUT, ROLLOUT + "        [leaf.copy() for leaf in rollout.obs.values()]\n",
+        "a small run with tensors fails"),
+    "tensors that are changed": (
+        "tensors", ROLLOUT,
+        ROLLOUT + "        [leaf.zero_() for leaf in rollout.obs.values() if hasattr(leaf, 'zero_')]\n",
+        "it learns something else"),
     "a memory that is not saved": (
         "memory", '{"collector": self.collector.state()}',
         '{"collector": {**self.collector.state(), **({"memory": {}} if self.run.policy.remembers else {})}}',

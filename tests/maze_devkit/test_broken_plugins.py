@@ -163,7 +163,7 @@ INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
 """Checks that say nothing about the sound plugin of a kind."""
 
 
-ABILITIES = ("memory", "masks", "actors", "agents", "learners", "critic_leaves")
+ABILITIES = ("memory", "masks", "actors", "agents", "learners", "tensors", "critic_leaves")
 """Checks with tests and broken algorithms of their own."""
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
 _OF_ENVS = ("num_envs", "observation_space", "action_space", "reset", "step", "state", "restore", "memory", "close")
+_OF_LEARNERS = ("submit", "collect", "close")
 _OF_POOLS = ("num_workers", "share", "submit", "submit_each", "collect", "state", "load_state", "close")
 
 
@@ -65,7 +66,7 @@ class CheckedRunner:
         """Start further learners; return them and the address of this machine for them."""
         with named("runner", self._name):
             pool, host = self._inner.learners(task, count, gpus)
-        self._check("learners", pool, _OF_POOLS, "a WorkerPool")
+        self._check("learners", pool, _OF_LEARNERS, "a WorkerPool")
         return pool, host
 
     def keep_log(self, folder: Path) -> None:
