@@ -25,6 +25,8 @@ class SpoiltDrift(Drift):
             return super()._given(value)
         obs, reward, terminated, truncated, info = value
         self.steps_taken += 1
+        if self._config.spoil == "whole at first" and self.steps_taken == 1:
+            reward = reward.long()
         match self._config.spoil if self.steps_taken > 11 else "":
             case "reward":
                 reward = torch.where(torch.arange(self.num_envs) == 1, torch.nan, reward)
@@ -40,6 +42,8 @@ class SpoiltDrift(Drift):
                 terminated = terminated[:, None]
             case "final":
                 info = {}
+            case "last":
+                info["final_obs"]["place"][:] = torch.nan
             case "array":
                 reward = reward.numpy()
             case "raise":
@@ -114,12 +118,13 @@ def test_no_step_reads_a_value(quick, mode):
         ("kind", r"returned torch.float32 at 'phase', where int64 is declared"),
         ("flags", r"returned `terminated` with shape \(5, 1\) instead of a tensor of 5 numbers"),
         ("array", r"returned `reward` with a ndarray instead of a tensor of 5 numbers"),
+        ("last", r"a last observation of the vectorised environment is not finite"),
         ("final", r"resets in the same step but its info has no 'final_obs'"),
         ("raise", r"the belt is torn"),
     ],
 )
 def test_what_is_wrong_is_named(quick, spoil, message):
-    mode = "SameStep" if spoil == "final" else "NextStep"
+    mode = "SameStep" if spoil in ("final", "last") else "NextStep"
     with pytest.raises(RunError, match=message):
         run(quick, "ppo", {"algorithm.n_rollout_steps": 32}, SpoiltSource, spoil=spoil, mode=mode).train()
 
@@ -152,6 +157,13 @@ def test_whatever_trains_with_arrays_trains_with_tensors(quick, whole_state, ass
     for state in states:
         state["state"]["algorithm"].get("collector", {}).pop("begun", None)
     assert_same(*states)
+
+
+def test_rewards_may_begin_as_whole_numbers(quick):
+    context = run(quick, "ppo", {"algorithm.n_rollout_steps": 16}, SpoiltSource, spoil="whole at first")
+    context.train()
+    rewards = context.run.algorithm._collector._sampler.rollout.rewards
+    assert (rewards != rewards.round()).any()
 
 
 def test_a_resumed_run_begins_new_episodes(quick):

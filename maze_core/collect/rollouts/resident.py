@@ -143,8 +143,10 @@ class ResidentSampler:
             raise failure("the vectorised environment", exc) from exc
         try:
             self._observations.write(take_rows(self._obs, t + 1), observation)
-            given = {"reward": reward, "terminated": terminated, "truncated": truncated}
-            rows = {name: _column(name, value, self._env.num_envs) for name, value in given.items()}
+            # The first step decides the types of all: rewards may be whole numbers there.
+            flags = {"terminated": terminated, "truncated": truncated}
+            rows = {name: _column(name, value, self._env.num_envs).bool() for name, value in flags.items()}
+            rows["reward"] = _column("reward", reward, self._env.num_envs).double()
             if self._env.mode is AutoresetMode.SAME_STEP and "final_obs" in info:
                 self._finals = self._finals or self._observations.allocate((self._steps, self._env.num_envs))
                 self._observations.write(take_rows(self._finals, t), info["final_obs"])
@@ -172,22 +174,27 @@ class ResidentSampler:
     def _counted(self) -> Rollout:
         """Return the rollout: rewards and flags as arrays, ends and episodes counted."""
         columns = arrays(self._columns)
-        terminated, truncated = (columns[name].astype(np.bool_) for name in ("terminated", "truncated"))
-        valid, episodes = self._env.count(columns["reward"].astype(np.float64), terminated, truncated)
+        terminated, truncated = columns["terminated"], columns["truncated"]
+        valid, episodes = self._env.count(columns["reward"], terminated, truncated)
         rewards = np.where(valid, columns["reward"], 0).astype(np.float32)
         obs, samples = cast("Tree", self._obs), cast("Tree", self._samples)
         return Rollout(obs, samples, rewards, terminated, truncated, valid, self._cut(truncated), episodes)
 
     def _cut(self, truncated: np.ndarray) -> Ends:
         """Return the last observations of the episodes that a time limit cut."""
-        same_step, ends = self._env.mode is AutoresetMode.SAME_STEP, []
+        same_step = self._env.mode is AutoresetMode.SAME_STEP
+        ends: list[tuple[int, np.ndarray, TensorTree]] = []
         for t in np.flatnonzero(truncated.any(1)).tolist():
             if same_step and t not in self._ends_given:
                 raise RunError("the vectorised environment resets in the same step but its info has no 'final_obs'")
             rows = np.flatnonzero(truncated[t])
             last = take_rows(self._finals, t) if same_step else take_rows(self._obs, t + 1)
-            ends.append((t, rows, cast("Tree", take_rows(last, torch.from_numpy(rows)))))
-        return ends
+            ends.append((t, rows, take_rows(last, torch.from_numpy(rows))))
+        if same_step and ends:
+            joined = {key: torch.cat([last[key] for _, _, last in ends]) for key in self._obs}
+            if not bool(self._observations.usable(joined)):
+                raise RunError("a last observation of the vectorised environment is not finite, or not in its space")
+        return cast("Ends", ends)
 
 
 def _is_on(policy: Policy, device: torch.device) -> bool:
