@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import gymnasium
 import numpy as np
 from maze_devkit.envs import SeededWalk
 
@@ -15,6 +14,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins import discovery
+from tests.aged import Aged
 from tests.forgetful import Forgetful
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
@@ -54,25 +54,8 @@ def as_lists(state):
     }
 
 
-class Aged(gymnasium.Wrapper):
-    """Adds the number of steps since construction to rewards, and cuts an episode where it divides by eleven."""
-
-    age = 0
-
-    def step(self, action):
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        self.age += 1
-        return observation, reward + self.age, terminated, truncated or self.age % 11 == 0, info
-
-    def state(self):
-        return {"age": self.age}
-
-    def load_state(self, state):
-        self.age = state["age"]
-
-
 def aged():
-    return Aged(SeededWalk())
+    return Aged(SeededWalk(), every=11)
 
 
 def test_what_wrappers_remember_survives_the_loss_of_workers():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -16,29 +15,13 @@ from maze_devkit.probes import Doors, Workshop
 from maze_core.collect.pools import pooled_envs
 from maze_core.collect.pools.local import LocalRunner
 from maze_core.collect.workers import assignment
+from tests.aged import Aged
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
 
 
 def on_workers(context):
     return context.run.algorithm.kept["collector"].on_workers
-
-
-class Aged(gymnasium.Wrapper):
-    """Adds the steps since construction to rewards, and cuts an episode where their number divides by seven."""
-
-    age = 0
-
-    def step(self, action):
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        self.age += 1
-        return observation, reward + self.age, terminated, truncated or self.age % 7 == 0, info
-
-    def state(self):
-        return {"age": self.age}
-
-    def load_state(self, state):
-        self.age = state["age"]
 
 
 class Pushed(SeededWalk):

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.base.errors import PluginError
+from maze_core.models.trial import as_in_acting
 from maze_core.plugins.direct_calls import title
 
 if TYPE_CHECKING:
@@ -24,14 +25,8 @@ def check_head(head: Any, name: str, space: Space[Any], features: int) -> None:
     """
     if not isinstance(head, nn.Module) or not hasattr(head, "shape") or not hasattr(head, "draw_noise"):
         raise _broken(name, f"`head` returned {_kind(head)}, which is no module with `shape` and `draw_noise`")
-    modes = [(module, module.training) for module in head.modules()]
-    head.eval()
-    try:
-        with torch.no_grad():
-            _try(head, name, space, features)
-    finally:
-        for module, training in modes:
-            module.training = training
+    with as_in_acting(head):
+        _try(head, name, space, features)
 
 
 def _try(head: Any, name: str, space: Space[Any], features: int) -> None:

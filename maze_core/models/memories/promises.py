@@ -11,6 +11,7 @@ from torch import Tensor
 
 from maze_core.base.errors import PluginError
 from maze_core.data.sequences import Sequences
+from maze_core.models.trial import as_in_acting
 from maze_core.plugins.direct_calls import title
 
 if TYPE_CHECKING:
@@ -27,14 +28,8 @@ def check_memory(memory: Memory, name: str, in_features: int) -> None:
     width = getattr(memory, "out_features", None)
     if type(width) is not int or width < 1:
         raise _broken(name, "it has no `out_features`, the width of the features that it returns")
-    modes = [(module, module.training) for module in memory.modules()]
-    memory.eval()
-    try:
-        with torch.no_grad():
-            _try(memory, name, in_features, width)
-    finally:
-        for module, training in modes:
-            module.training = training
+    with as_in_acting(memory):
+        _try(memory, name, in_features, width)
 
 
 def _try(memory: Memory, name: str, in_features: int, width: int) -> None:
