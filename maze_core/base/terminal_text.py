@@ -37,6 +37,11 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def kind_of(value: object) -> str:
+    """Return what a value is, such as `a dict`, for messages."""
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
 def argument(value: object) -> str:
     """Return a path or value as one argument of a shell command, in printable characters."""
     text = str(value)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torch import Tensor, from_numpy
+from torch import Tensor, cat, from_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,3 +24,8 @@ def to_tensors(tree: Mapping[str, np.ndarray | Tensor], device: torch.device | N
         key: (leaf.pin_memory() if leaf.device.type == "cpu" else leaf).to(device, non_blocking=True)
         for key, leaf in tensors.items()
     }
+
+
+def concat_tensors(trees: Sequence[Mapping[str, Tensor]]) -> TensorTree:
+    """Return trees of the same keys joined along the first axis of their leaves."""
+    return {key: cat([tree[key] for tree in trees]) for key in trees[0]}

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.envs.checks import UnlikeSpaceError
-from maze_core.envs.spaces import Leaf, leaf_spec, start_of
+from maze_core.envs.spaces import Leaf, choices_of, leaf_spec, start_of
 
 _FEW = 512
 """Bits up to which Python checks them faster than NumPy."""
@@ -39,7 +39,7 @@ class LeafValues:
         self._bits = isinstance(space, spaces.MultiBinary)
         self.is_ranged = self._bits or isinstance(space, spaces.MultiDiscrete)
         """True for arrays of whole numbers of which some are not in the space."""
-        self._below: Any = 2 if self._bits else getattr(space, "nvec", getattr(space, "n", None))
+        self._below: Any = choices_of(space)
         """What stored whole numbers stay below."""
 
     def stored(self, value: Any, batch: tuple[int, ...] = ()) -> Any:

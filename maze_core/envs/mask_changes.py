@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.envs.codecs import follow
 from maze_core.envs.masks import masks_among
 
 _Path = tuple[Any, ...]
@@ -28,7 +29,7 @@ class MaskChanges:
 
     def look(self, observation: Any) -> bool:
         """Remember the masks of an observation; return True if they differ from those before."""
-        before, self._last = self._last, [np.array(_leaf(observation, path)) for path in self._places]
+        before, self._last = self._last, [np.array(follow(observation, path)) for path in self._places]
         return not all(map(np.array_equal, before, self._last))
 
 
@@ -39,9 +40,3 @@ def _paths(space: Space[Any], path: _Path = ()) -> Iterator[_Path]:
             yield from _paths(child, (*path, key))
     else:
         yield path
-
-
-def _leaf(observation: Any, path: _Path) -> Any:
-    for key in path:
-        observation = observation[key]
-    return observation

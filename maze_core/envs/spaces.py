@@ -153,6 +153,11 @@ def start_of(space: Space[Any]) -> Any:
     return None
 
 
+def choices_of(space: Space[Any]) -> Any:
+    """Return what the stored numbers of a discrete space stay below, for each of several; None for a Box."""
+    return 2 if isinstance(space, spaces.MultiBinary) else getattr(space, "nvec", getattr(space, "n", None))
+
+
 def _walk(space: Space[Any], path: tuple[str | int, ...], role: Role) -> Iterator[Leaf]:
     if not isinstance(space, Space):
         raise _refused(path, role, f"is {shown(space)}, which is not a gymnasium.Space")

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from maze_core.envs.checks import MisfitError
 from maze_core.envs.codecs import follow, nest
-from maze_core.envs.spaces import leaf_spec, leaves, start_of
+from maze_core.envs.spaces import choices_of, leaf_spec, leaves, start_of
 from maze_core.envs.tensor_envs import arrays
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TensorObservations:
     def __init__(self, space: Space[Any], device: torch.device) -> None:
         self._leaves = [(leaf, leaf_spec(leaf.space)) for leaf in leaves(space, "observation")]
         self._starts = {leaf.key: _tensor(start_of(leaf.space), device) for leaf, _ in self._leaves}
-        self._below = {leaf.key: _tensor(_numbers(leaf.space), device) for leaf, _ in self._leaves}
+        self._below = {leaf.key: _tensor(choices_of(leaf.space), device) for leaf, _ in self._leaves}
         self._device = device
 
     def allocate(self, leading: tuple[int, ...]) -> TensorTree:
@@ -101,13 +101,6 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
 
 def _tensor(values: Any, device: torch.device) -> Tensor | None:
     return None if values is None else torch.as_tensor(values, device=device)
-
-
-def _numbers(space: Space[Any]) -> Any:
-    """Return what the stored numbers of a discrete space stay below; None for a Box."""
-    if isinstance(space, spaces.MultiBinary):
-        return 2
-    return getattr(space, "nvec", getattr(space, "n", None))
 
 
 def _fitting(leaf: Leaf, spec: LeafSpec, observations: Any, shape: tuple[int, ...]) -> Tensor:

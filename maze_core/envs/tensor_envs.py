@@ -48,16 +48,6 @@ def on_host(env: NativeEnv) -> NativeEnv:
     return env if device is None else OnHost(env, device)
 
 
-def with_tensors(env: NativeEnv) -> OnHost | None:
-    """Return the layer of an environment below which all arrays are tensors; None where there is none."""
-    layer: Any = env
-    while isinstance(layer, gymnasium.vector.VectorWrapper):
-        if isinstance(layer, OnHost):
-            return layer
-        layer = layer.env
-    return None
-
-
 class OnHost(gymnasium.vector.VectorWrapper):
     """An environment with tensors, as one with NumPy's arrays.
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from maze_core.base.averages import as_number
 from maze_core.base.errors import PluginError
-from maze_core.base.terminal_text import shown
+from maze_core.base.terminal_text import kind_of, shown
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, OwnStep
@@ -40,7 +40,7 @@ def batches(algorithm: Algorithm) -> Iterable[Batch | OwnStep]:
     """Return what `batches()` returns."""
     found: Any = algorithm.batches()
     if not isinstance(found, Iterable):
-        raise _refused(algorithm, f"batches returned {_kind(found)} instead of batches; does it lack a `yield`?")
+        raise _refused(algorithm, f"batches returned {kind_of(found)} instead of batches; does it lack a `yield`?")
     return found
 
 
@@ -48,7 +48,7 @@ def epoch_metrics(algorithm: Algorithm) -> dict[str, float]:
     """Return the metrics as floats."""
     found: Any = algorithm.epoch_metrics()
     if not isinstance(found, dict):
-        raise _refused(algorithm, f"epoch_metrics returned {_kind(found)} instead of a dict")
+        raise _refused(algorithm, f"epoch_metrics returned {kind_of(found)} instead of a dict")
     return {_name(algorithm, name): _number(algorithm, f"epoch_metrics, {name!r}", x) for name, x in found.items()}
 
 
@@ -72,7 +72,7 @@ def modules(algorithm: Algorithm) -> dict[str, nn.Module]:
     """Return the networks by name."""
     found: Any = algorithm.modules()
     if not isinstance(found, dict) or not all(isinstance(each, nn.Module) for each in found.values()):
-        raise _refused(algorithm, f"modules returned {_kind(found)} instead of a dict of torch.nn.Module by name")
+        raise _refused(algorithm, f"modules returned {kind_of(found)} instead of a dict of torch.nn.Module by name")
     return found
 
 
@@ -81,7 +81,7 @@ def optimizer(algorithm: Algorithm, policy: Any) -> Optimizer:
     modules(algorithm)
     found: Any = algorithm.build_optimizer(policy)
     if not all(hasattr(found, name) for name in ("param_groups", "step", "state_dict", "load_state_dict")):
-        raise _refused(algorithm, f"build_optimizer returned {_kind(found)} instead of an optimizer")
+        raise _refused(algorithm, f"build_optimizer returned {kind_of(found)} instead of an optimizer")
     asked = inspect.signature(found.step).parameters.values()
     if any(each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in asked):
         raise _refused(
@@ -89,10 +89,6 @@ def optimizer(algorithm: Algorithm, policy: Any) -> Optimizer:
         )
     built: Optimizer = found
     return built
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _name(algorithm: Algorithm, name: object) -> str:

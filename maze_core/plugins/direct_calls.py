@@ -16,6 +16,11 @@ def title(kind: str, name: str) -> str:
     return f"{kind} plugin {name!r}" + (f" of {origin}" if origin else "")
 
 
+def broken(kind: str, name: str, problem: str) -> PluginError:
+    """Return the error of a plugin that does something else than its kind promises."""
+    return PluginError(f"{title(kind, name)}: {problem}\nNext: maze plugins check {name}")
+
+
 @contextmanager
 def named(kind: str, name: str, what: str = "") -> Iterator[None]:
     """Name a plugin in the errors of its lines.

@@ -324,7 +324,8 @@ def declared() -> tuple[Declaration, ...]:
 def _installation() -> Installation:
     """Return what changes when a distribution is installed or removed.
 
-    Most entries of the path are no folders: they are asked for once."""
+    Most entries of the path are no folders: they are asked for once.
+    """
     found = [(entry, _modified(entry)) for entry in sys.path]
     return tuple((entry, changed) for entry, changed in found if not changed or not is_current_folder(entry))
 

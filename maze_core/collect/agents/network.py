@@ -15,6 +15,7 @@ from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, TorchForward, fastest_forward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.noise_plan import NoisePlan
+from maze_core.data.tensors import concat_tensors
 from maze_core.models.memory import hears, remembers
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class NoiseByRow:
     def draw(self, policy: Policy, steps: int) -> TensorTree:
         """Return the noise of the next steps, leaves [steps, N, …]."""
         drawn = [self._row(policy, rng) for _ in range(steps) for rng in self._rngs]
-        rows = {key: torch.cat([row[key] for row in drawn]) for key in drawn[0]}
+        rows = concat_tensors(drawn)
         return map_tree(lambda leaf: leaf.reshape(steps, len(self._rngs), *leaf.shape[1:]), rows)
 
     def _row(self, policy: Policy, rng: np.random.Generator) -> TensorTree:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import PluginError
-from maze_core.base.terminal_text import shown
+from maze_core.base.terminal_text import kind_of, shown
 from maze_core.envs.vector import copies_of
-from maze_core.plugins.direct_calls import named, title
+from maze_core.plugins.direct_calls import broken, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from maze_core.base.errors import PluginError
     from maze_core.collect.pools.runner import Runner
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
@@ -89,8 +89,9 @@ class CheckedRunner:
     def _check(self, method: str, found: Any, wanted: tuple[str, ...], what: str) -> None:
         lacking = [name for name in wanted if not hasattr(found, name)]
         if lacking:
-            got = "None" if found is None else f"a {type(found).__name__}"
-            raise self._broken(f"`{method}` returned {got}, which is not {what}: it has no {', '.join(lacking)}")
+            raise self._broken(
+                f"`{method}` returned {kind_of(found)}, which is not {what}: it has no {', '.join(lacking)}"
+            )
 
     def _broken(self, problem: str) -> PluginError:
-        return PluginError(f"{title('runner', self._name)}: {problem}\nNext: maze plugins check {self._name}")
+        return broken("runner", self._name, problem)

@@ -30,8 +30,8 @@ class EpisodeLog:
     """
 
     def __init__(self, observation_space: Space[Any], action_space: Space[Any], num_envs: int, agents: int = 0) -> None:
-        self._agents = agents
-        rows = num_envs * max(1, agents)
+        self._agents, self._rows_each = agents, max(1, agents)
+        rows = num_envs * self._rows_each
         self._log = StepLog(space_specs(action_space, "action"), rows)
         self.observation = allocate(space_specs(observation_space, "observation"), (rows,))
         """The current observations, leaves [N, …]: of N rows."""
@@ -59,8 +59,7 @@ class EpisodeLog:
 
     def see(self, envs: slice, obs: Tree, acting: np.ndarray | None = None) -> None:
         """Take the current observations of some environments, and who acts next, of several agents."""
-        each = max(1, self._agents)
-        rows = slice(envs.start * each, envs.stop * each)
+        rows = slice(envs.start * self._rows_each, envs.stop * self._rows_each)
         for key, leaf in obs.items():
             self.observation[key][rows] = leaf
         if acting is not None:
@@ -88,7 +87,7 @@ class EpisodeLog:
         return {
             "episode": self._episode.copy(),
             "length": self._length.copy(),
-            **self._log.recorded(np.repeat(self._length, max(1, self._agents))),
+            **self._log.recorded(np.repeat(self._length, self._rows_each)),
             "observation": copy_tree(self.observation),
             **({"acting": self._acting.copy()} if self._agents else {}),
             "memory": list(self.memory),

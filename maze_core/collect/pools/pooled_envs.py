@@ -74,7 +74,7 @@ class PooledVectorEnv:
         if any(other != spaces[0] for other in spaces):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        each = max(1, len(self.agents))
+        self._agent_rows = each = max(1, len(self.agents))
         self.num_envs = num_envs * each
         self._rows = [slice(envs.start * each, envs.stop * each) for envs in self._envs]
         self._episode_log = EpisodeLog(self.observation_space, self.action_space, num_envs, len(self.agents))
@@ -106,7 +106,7 @@ class PooledVectorEnv:
         result = _joined([result for result, _, _ in replies])
         taken = take_rows(actions, None)
         over = result.terminated | result.truncated if result.restarted is None else result.restarted
-        self._episode_log.add(taken, result.reward[None], over[None, :: max(1, len(self.agents))])
+        self._episode_log.add(taken, result.reward[None], over[None, :: self._agent_rows])
         for envs, (part, obs, begun) in zip(self._envs, replies, strict=True):
             self._episode_log.see(envs, obs, part.acting)
             for number, memory in begun.items():
@@ -243,7 +243,7 @@ class PooledVectorEnv:
         self._episode_log.place(envs, stand, obs, memory)
 
     def _share_of(self, state: dict[str, Any], envs: slice) -> dict[str, Any]:
-        return share_of_state(state, envs, max(1, len(self.agents)))
+        return share_of_state(state, envs, self._agent_rows)
 
     def _ask(self, commands: list[tuple[Any, ...]], look: Callable[[int], None] = lambda steps: None) -> list[Any]:
         """Return the replies to each share's command. A share that has lost its worker is restored first.

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from maze_core.base.errors import MazeError, RunError
+from maze_core.base.errors import RunError
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
 from maze_core.data.rollout import Rollout
-from maze_core.data.tensors import to_tensors
+from maze_core.data.tensors import concat_tensors, to_tensors
 from maze_core.envs.checks import MisfitError
-from maze_core.envs.faults import failure
+from maze_core.envs.faults import naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.tensor_codecs import TensorActions, TensorObservations
@@ -48,6 +48,9 @@ class ResidentSampler:
         on_step: called after each step of the environments.
     """
 
+    rollout: Rollout
+    """The last rollout: from the first `collect` on."""
+
     def __init__(
         self,
         policy: Policy,
@@ -71,8 +74,6 @@ class ResidentSampler:
         self._columns: dict[str, Tensor] = {}
         """Rewards and flags, [T, N]."""
         self._started = False
-        self.rollout = Rollout.over({}, {"": np.zeros((n_steps, env.num_envs))}, valid=True)
-        """The last rollout."""
 
     @classmethod
     def of(cls, policy: Policy, env: Any, *rest: Any) -> Self | None:
@@ -135,12 +136,8 @@ class ResidentSampler:
 
     def step(self, t: int, actions: Any) -> None:
         """Take step t; keep what it returns."""
-        try:
+        with naming("the vectorised environment"):
             observation, reward, terminated, truncated, info = self._stepped.step(actions)
-        except MazeError:
-            raise
-        except Exception as exc:
-            raise failure("the vectorised environment", exc) from exc
         try:
             self._observations.write(take_rows(self._obs, t + 1), observation)
             # The first step decides the types of all: rewards may be whole numbers there.
@@ -190,10 +187,9 @@ class ResidentSampler:
             rows = np.flatnonzero(truncated[t])
             last = take_rows(self._finals, t) if same_step else take_rows(self._obs, t + 1)
             ends.append((t, rows, take_rows(last, torch.from_numpy(rows))))
-        if same_step and ends:
-            joined = {key: torch.cat([last[key] for _, _, last in ends]) for key in self._obs}
-            if not bool(self._observations.usable(joined)):
-                raise RunError("a last observation of the vectorised environment is not finite, or not in its space")
+        # In the other mode they are among the observations that are checked already.
+        if same_step and ends and not bool(self._observations.usable(concat_tensors([last for _, _, last in ends]))):
+            raise RunError("a last observation of the vectorised environment is not finite, or not in its space")
         return cast("Ends", ends)
 
 

@@ -192,17 +192,16 @@ class RepeatedActions(WrappedAgents):
         sums: dict[str, dict[str, float]] = {}
         for _ in range(self._steps):
             outcome = self.env.step(actions)
-            for total, paid in ((rewards, outcome.rewards), (raw, outcome.raw or outcome.rewards)):
-                for agent, reward in paid.items():
-                    total[agent] = total.get(agent, 0.0) + reward
+            rewards = added(rewards, outcome.rewards)
+            raw = added(raw, outcome.raw or outcome.rewards)
             for agent, info in outcome.infos.items():
                 if info and self._add_up:  # an agent may be told nothing
                     add_numbers(sums.setdefault(agent, {}), info, self._add_up)
             changed = self._look(outcome)
             if changed or outcome.acting.keys() != actions.keys():
                 break
-        added = {agent: {**outcome.infos.get(agent, {}), **numbers} for agent, numbers in sums.items()}
-        return replace(outcome, rewards=rewards, raw=raw, infos={**outcome.infos, **added})
+        told = {agent: {**outcome.infos.get(agent, {}), **numbers} for agent, numbers in sums.items()}
+        return replace(outcome, rewards=rewards, raw=raw, infos={**outcome.infos, **told})
 
 
 def add_numbers(sums: dict[str, float], info: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.data.rollout import carried_rows
 from maze_core.data.rounding import ROUNDING, nearly_equal
-from maze_core.data.tensors import to_tensors
+from maze_core.data.tensors import concat_tensors, to_tensors
 from maze_core.learn.on_policy.recurrent import remembered_values
 from maze_core.models.memory import remembers
 
@@ -215,9 +215,8 @@ def _by_step(
     values, next_values = values[:-1], values[1:].copy()
     if cut := rollout.truncations:  # one pass for all of them
         times = np.repeat([t for t, _, _ in cut], [len(rows) for _, rows, _ in cut])
-        finals = [to_tensors(obs, device) for _, _, obs in cut]
-        joined = {key: torch.cat([obs[key] for obs in finals]) for key in finals[0]}
-        next_values[times, np.concatenate([rows for _, rows, _ in cut])] = _values(value, joined)
+        finals = concat_tensors([to_tensors(obs, device) for _, _, obs in cut])
+        next_values[times, np.concatenate([rows for _, rows, _ in cut])] = _values(value, finals)
     return values, next_values
 
 

@@ -11,7 +11,7 @@ import torch
 
 from maze_core.base.tree import select_rows, with_rows
 from maze_core.data.sequences import Pieces, Sequences, following_rows
-from maze_core.data.tensors import to_tensors
+from maze_core.data.tensors import concat_tensors, to_tensors
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
@@ -157,6 +157,6 @@ def _with_final(obs: TensorTree, rollout: Rollout, device: torch.device) -> Tens
 def _joined(found: list[tuple[_Part, TensorTree]], device: torch.device) -> Sequences:
     if not found:
         return Sequences(np.zeros(0, np.int64), {}, torch.zeros(0, dtype=torch.int64, device=device))
-    state = {key: torch.cat([before[key] for _, before in found]) for key in found[0][1]}
+    state = concat_tensors([before for _, before in found])
     order = torch.from_numpy(np.concatenate([part.rows for part, _ in found])).to(device)
     return Sequences(np.concatenate([part.lengths for part, _ in found]), state, order)

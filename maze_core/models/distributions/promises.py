@@ -8,12 +8,15 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.base.errors import PluginError
-from maze_core.models.trial import as_in_acting
-from maze_core.plugins.direct_calls import title
+from maze_core.base.terminal_text import kind_of
+from maze_core.envs.spaces import choices_of
+from maze_core.models.modes import in_evaluation_mode
+from maze_core.plugins.direct_calls import broken
 
 if TYPE_CHECKING:
     from gymnasium import Space
+
+    from maze_core.base.errors import PluginError
 
 _ROWS = 3
 
@@ -25,7 +28,7 @@ def check_head(head: Any, name: str, space: Space[Any], features: int) -> None:
     """
     if not isinstance(head, nn.Module) or not hasattr(head, "shape") or not hasattr(head, "draw_noise"):
         raise _broken(name, f"`head` returned {_kind(head)}, which is no module with `shape` and `draw_noise`")
-    with as_in_acting(head):
+    with in_evaluation_mode(head), torch.no_grad():
         _try(head, name, space, features)
 
 
@@ -50,7 +53,7 @@ def _check_action(method: str, action: Any, name: str, space: Space[Any]) -> Non
         raise _broken(name, f"the action of `{method}` is not finite")
     if isinstance(space, spaces.Box):
         return
-    sizes = torch.as_tensor(space.n if isinstance(space, spaces.Discrete) else getattr(space, "nvec", 2))
+    sizes = torch.as_tensor(choices_of(space))
     whole = isinstance(space, spaces.MultiBinary) or not action.is_floating_point()
     if not whole or not bool(((values == values.round()) & (values >= 0) & (values < sizes)).all()):
         raise _broken(
@@ -68,8 +71,8 @@ def _check_numbers(method: str, values: Any, name: str) -> None:
 def _kind(value: object) -> str:
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)}"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return kind_of(value)
 
 
 def _broken(name: str, problem: str) -> PluginError:
-    return PluginError(f"{title('distribution', name)}: {problem}\nNext: maze plugins check {name}")
+    return broken("distribution", name, problem)

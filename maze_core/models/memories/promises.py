@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.errors import PluginError
+from maze_core.base.terminal_text import kind_of
 from maze_core.data.sequences import Sequences
-from maze_core.models.trial import as_in_acting
-from maze_core.plugins.direct_calls import title
+from maze_core.models.modes import in_evaluation_mode
+from maze_core.plugins.direct_calls import broken
 
 if TYPE_CHECKING:
+    from maze_core.base.errors import PluginError
     from maze_core.base.tree import TensorTree
     from maze_core.models.memory import Memory
 
@@ -28,7 +29,7 @@ def check_memory(memory: Memory, name: str, in_features: int) -> None:
     width = getattr(memory, "out_features", None)
     if type(width) is not int or width < 1:
         raise _broken(name, "it has no `out_features`, the width of the features that it returns")
-    with as_in_acting(memory):
+    with in_evaluation_mode(memory), torch.no_grad():
         _try(memory, name, in_features, width)
 
 
@@ -73,10 +74,10 @@ def _one_by_one(memory: Memory, name: str, rows: Tensor, width: int) -> tuple[Te
 def _initial(memory: Memory, name: str, rows: int) -> TensorTree:
     state: Any = memory.initial_state(rows)
     if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):
-        raise _broken(name, f"`initial_state` returned {_kind(state)}, not a dict of tensors by name")
+        raise _broken(name, f"`initial_state` returned {kind_of(state)}, not a dict of tensors by name")
     for key, leaf in state.items():
         if not isinstance(leaf, Tensor) or leaf.shape[:1] != (rows,):
-            shape = tuple(leaf.shape) if isinstance(leaf, Tensor) else _kind(leaf)
+            shape = tuple(leaf.shape) if isinstance(leaf, Tensor) else kind_of(leaf)
             raise _broken(name, f"`initial_state` returned {shape} as {key!r}, not a tensor [{rows}, …]")
         if leaf.dtype == torch.bfloat16:  # NumPy lacks it
             raise _broken(name, f"the dtype {leaf.dtype} of {key!r} cannot be saved; use float32")
@@ -85,16 +86,16 @@ def _initial(memory: Memory, name: str, rows: int) -> TensorTree:
 
 def _pair(method: str, result: Any, name: str) -> tuple[Tensor, TensorTree]:
     if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[1], Mapping):
-        raise _broken(name, f"`{method}` returned {_kind(result)}, not features and a dict of the next state")
+        raise _broken(name, f"`{method}` returned {kind_of(result)}, not features and a dict of the next state")
     features, state = result
     if odd := [key for key, leaf in state.items() if not isinstance(leaf, Tensor)]:
-        raise _broken(name, f"`{method}` returned {_kind(state[odd[0]])} as {odd[0]!r} of the state, not a tensor")
+        raise _broken(name, f"`{method}` returned {kind_of(state[odd[0]])} as {odd[0]!r} of the state, not a tensor")
     return features, state
 
 
 def _check_features(method: str, features: Any, shape: tuple[int, ...], name: str) -> None:
     if not isinstance(features, Tensor) or tuple(features.shape) != shape or features.dtype != torch.float32:
-        got = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else _kind(features)
+        got = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else kind_of(features)
         raise _broken(name, f"`{method}` returned features {got}, not torch.float32 {shape}")
     if not bool(features.isfinite().all()):
         raise _broken(name, f"`{method}` returned features that are not finite")
@@ -104,9 +105,5 @@ def _kinds(state: TensorTree) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
     return {key: (tuple(leaf.shape), leaf.dtype) for key, leaf in state.items()}
 
 
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
 def _broken(name: str, problem: str) -> PluginError:
-    return PluginError(f"{title('memory', name)}: {problem}\nNext: maze plugins check {name}")
+    return broken("memory", name, problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from maze_core.envs.masks import MaskCheck
 from maze_core.envs.processes.worker import Share
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, copies_of
+from maze_core.models.modes import in_evaluation_mode
 from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
@@ -89,16 +90,9 @@ def evaluate_policy(
 @contextmanager
 def evaluation_mode(policy: Policy | ActingPolicy) -> Iterator[None]:
     """Let a network act in evaluation mode, without gradients; its modules return to their previous modes."""
-    network = None if isinstance(policy, ActingPolicy) else policy
-    modes = [] if network is None else [(module, module.training) for module in network.modules()]
-    if network is not None:
-        network.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
+    held = nullcontext() if isinstance(policy, ActingPolicy) else in_evaluation_mode(policy)
+    with held, torch.inference_mode():
+        yield
 
 
 class Playing:
