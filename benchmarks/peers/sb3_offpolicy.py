@@ -48,7 +48,8 @@ def arguments(settings: dict[str, Any]) -> dict[str, Any]:
 
 def build(settings: dict[str, Any]) -> SAC | TD3:
     of_sac = {"ent_coef": "auto"} if settings["algorithm"] == "sac" else {}
-    return {"sac": SAC, "td3": TD3}[settings["algorithm"]](**arguments(settings), **of_sac, device="cpu", verbose=0)
+    device = settings.get("device", "cpu")
+    return {"sac": SAC, "td3": TD3}[settings["algorithm"]](**arguments(settings), **of_sac, device=device, verbose=0)
 
 
 def measure(model: Any, settings: dict[str, Any], wait: Callable[[Any], None] = lambda model: None) -> None:

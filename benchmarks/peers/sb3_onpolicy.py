@@ -46,7 +46,7 @@ def build(settings: dict[str, Any]) -> A2C | PPO | RecurrentPPO:
             "activation_fn": torch.nn.Tanh,
         },
         "seed": settings["seed"],
-        "device": "cpu",
+        "device": settings.get("device", "cpu"),
         "verbose": 0,
     }
     if settings["algorithm"] == "a2c":

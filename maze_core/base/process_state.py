@@ -16,9 +16,11 @@ from maze_core.base.errors import ConfigError
 
 
 class HasRandomState(Protocol):
-    """What has a state of torch's global generator of its own, such as a run."""
+    """What has states of torch's global generators of its own, such as a run."""
 
     torch_rng: torch.Tensor
+    cuda_rng: torch.Tensor | None
+    """Of the GPU's generator; None for a run without a GPU."""
 
 
 class _Turn:
@@ -77,19 +79,37 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def isolated_rng(seed: int) -> Iterator[None]:
-    """Seed torch's global generators inside the block, and restore them afterwards."""
-    with process_turn(), torch.random.fork_rng():
+    """Seed torch's global generators inside the block, and restore them afterwards.
+
+    Of several GPUs, the current one's; a GPU that nobody uses yet is left alone.
+    """
+    with process_turn(), torch.random.fork_rng(_gpus()):
         # `torch.manual_seed` also formats a stack for each kind of accelerator, there or not.
-        (torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed)(seed)
+        torch.default_generator.manual_seed(seed)
+        for gpu in _gpus():
+            torch.cuda.default_generators[gpu].manual_seed(seed)
         yield
 
 
 @contextmanager
 def borrowed_rng(owner: HasRandomState) -> Iterator[None]:
-    """Use the owner's state of torch's global generator inside the block, and restore the outer state afterwards."""
-    with process_turn(), torch.random.fork_rng():
+    """Use the owner's states of torch's global generators inside the block, and restore the outer ones afterwards."""
+    on_gpu = owner.cuda_rng is not None
+    with process_turn(), torch.random.fork_rng([torch.cuda.current_device()] if on_gpu else []):
         torch.set_rng_state(owner.torch_rng)
+        if owner.cuda_rng is not None:
+            torch.cuda.set_rng_state(owner.cuda_rng)
         try:
             yield
         finally:
-            owner.torch_rng = torch.get_rng_state()
+            owner.torch_rng, owner.cuda_rng = global_states(on_gpu)
+
+
+def global_states(on_gpu: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the states of torch's global generators: the CPU's, and the current GPU's if wanted."""
+    return torch.get_rng_state(), torch.cuda.get_rng_state() if on_gpu else None
+
+
+def _gpus() -> list[int]:
+    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return [torch.cuda.current_device()] if started else []

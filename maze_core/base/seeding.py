@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ _BLOCK = 256
 _SLOTS = 8
 # Blocks kept when environments share one numbering, so that one may be 2,000 episodes ahead of the others.
 _NONE = np.zeros(0, np.uint32)
+_STATES = {16, 5056}
+"""Bytes of the states of torch's generators, of a GPU and of the CPU."""
 
 
 class Purpose(IntEnum):
@@ -90,6 +93,24 @@ def torch_generator(seed: int, purpose: Purpose, *path: int, device: torch.devic
     import torch
 
     return torch.Generator(device).manual_seed(integer_seed(seed, purpose, *path))
+
+
+def restore_generator(generator: torch.Generator, state: torch.Tensor) -> None:
+    """Restore a saved state of torch's generator; that of another kind of device begins a stream of its own.
+
+    A run may move between a GPU and the CPU, whose random numbers differ. Where it goes on is then determined by the
+    saved state, but its random numbers are others.
+
+    Raises:
+        RuntimeError: it is no state of a generator.
+    """
+    import torch
+
+    if state.dtype == torch.uint8 and {state.numel(), generator.get_state().numel()} == _STATES:
+        digest = hashlib.sha256(state.numpy().tobytes()).digest()
+        generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    else:
+        generator.set_state(state)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from maze_core.base.errors import PluginError
+from maze_core.base.seeding import restore_generator
 from maze_core.base.terminal_text import shown
 
 
@@ -80,6 +81,6 @@ def load_state_of(part: Kept, state: Any) -> None:
     if isinstance(part, np.random.Generator):
         part.bit_generator.state = state
     elif isinstance(part, torch.Generator):
-        part.set_state(state)
+        restore_generator(part, state)
     else:
         part.load_state(state)

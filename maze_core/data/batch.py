@@ -55,8 +55,12 @@ class Batch:
 
     def __len__(self) -> int:
         """Return the number of rows B."""
-        trees = (self.obs, self.actions, self.extra, self.next_obs)
-        return next((len(leaf) for tree in trees for leaf in tree.values()), 0)
+        return next((len(leaf) for leaf in self.leaves), 0)
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """The tensors with B rows."""
+        return [leaf for tree in (self.obs, self.actions, self.extra, self.next_obs) for leaf in tree.values()]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Return the batch with `function` applied to every tensor with B rows. It must keep the rows of sequences."""
@@ -85,7 +89,8 @@ class Batch:
         if batch_size > 1 and len(sizes) > 1 and sizes[-1] == 1:
             sizes[-2:] = [batch_size + 1]
         # One gather for the whole pass; the minibatches are views of its result.
-        shuffled = self.map(lambda leaf: leaf.index_select(0, order.to(leaf.device)))
+        places = {device: order.to(device) for device in {leaf.device for leaf in self.leaves}}
+        shuffled = self.map(lambda leaf: leaf.index_select(0, places[leaf.device]))
         trees = [_split(tree, sizes) for tree in (shuffled.obs, shuffled.actions, shuffled.extra, shuffled.next_obs)]
         for obs, actions, extra, next_obs in zip(*trees, strict=True):
             yield Batch(obs, actions, extra, next_obs, self.objective, self.group)

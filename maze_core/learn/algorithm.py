@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from gymnasium import spaces
@@ -247,6 +247,17 @@ class Algorithm(ABC, Generic[P]):
     @abstractmethod
     def compute_loss(self, policy: P, batch: Batch) -> Loss:
         """Return the loss of one batch. Implementations are marked with `hookimpl`."""
+
+    def loss_constants(self) -> Hashable | None:
+        """Return what else `compute_loss` depends on; on a GPU its steps are recorded once and then repeated.
+
+        Only for a loss that depends on the batch, on tensors that stay where they are (parameters, buffers), on torch's
+        global generator and on generators that are kept, and beyond these on what is returned, such as a coefficient
+        that is scheduled: each value has a recording of its own. It must read no tensor's value (`item`, `if`), and
+        keep nothing but tensors that are read before the next batch. None, the default: its steps are not recorded. A
+        class that overrides the loss, or what it is built from, defines it again.
+        """
+        return None
 
     def shares(self, batch: Batch, count: int) -> list[Share]:
         """Return the shares of a batch for `count` learners: by default even ones of rows, or of whole sequences."""

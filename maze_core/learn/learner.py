@@ -15,6 +15,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.saved_numbers import as_count, count_of
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers.grouped import GroupedOptimizer
 from maze_core.learn.optimizers.settings import load_settings, settings_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from maze_core.learn.several_learners import FurtherLearners
 
 _FLUSH_AFTER = 1000
+_WATCH = "watch/loss and gradients"
+"""Where `take_loss` puts what is not finite if the loss or a gradient is not."""
 
 
 def gradient_norm(gradients: list[Tensor]) -> Tensor:
@@ -78,6 +81,8 @@ class Learner:
         max_grad_norm: float,
         plugins_optimizer: Optimizer | None = None,
     ) -> None:
+        if isinstance(optimizer, GroupedOptimizer):
+            optimizer.follow_parameters()
         self.optimizer = optimizer
         self.plugins_optimizer = plugins_optimizer
         """The optimizer of networks that plugins train beside the policy; it steps with every batch."""
@@ -152,16 +157,8 @@ class Learner:
             RunError: the loss reaches no parameter that learns, loss or gradients are not finite, there is no such
                 group, or another learner was lost.
         """
-        parameters = self._parameters if group is None else self._parameters_of(group)
-        self._forget_gradients()
-        backward(loss.total, None if group is None else parameters)
-        if self.others is not None:
-            loss = self.others.combined(loss)
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        if not gradients:
-            raise RunError(_unreached(group, objective))
-        norm = gradient_norm(gradients)
-        self._keep({**loss.metrics, "grad_norm" if group is None else f"{group}_grad_norm": norm})
+        loss, gradients, norm = self._differentiated(loss, group, objective)
+        self._keep({**loss.metrics, _norm_of(group): norm})
         watch = loss.total.detach() + norm
         if not self._on_cpu:
             self._unchecked.append(watch)
@@ -173,6 +170,32 @@ class Learner:
         if self.plugins_optimizer is not None:
             self.plugins_optimizer.step()
         self.steps += 1
+
+    def take_loss(self, loss: Loss, group: str | None, objective: str) -> dict[str, Tensor]:
+        """Take a step that can be recorded: no value is read, and nothing counted. Return its scalars for `count`."""
+        loss, gradients, norm = self._differentiated(loss, group, objective)
+        if self._max_grad_norm > 0:
+            clip_gradients(gradients, norm, self._max_grad_norm)
+        self.optimizer.step()
+        return {**loss.metrics, _norm_of(group): norm, _WATCH: loss.total.detach() + norm}
+
+    def count(self, scalars: dict[str, Tensor]) -> None:
+        """Count a step that `take_loss` took, or a repetition of it."""
+        self._unchecked.append(scalars.pop(_WATCH))
+        self._keep(scalars)
+        self.steps += 1
+
+    def _differentiated(self, loss: Loss, group: str | None, objective: str) -> tuple[Loss, list[Tensor], Tensor]:
+        """Return the loss of all learners, the gradients of the parameters that learn, and their norm."""
+        parameters = self._parameters if group is None else self._parameters_of(group)
+        self._forget_gradients()
+        backward(loss.total, None if group is None else parameters)
+        if self.others is not None:
+            loss = self.others.combined(loss)
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            raise RunError(_unreached(group, objective))
+        return loss, gradients, gradient_norm(gradients)
 
     def take(self, own: OwnStep) -> None:
         """Let an algorithm set parameters itself, and count that as a step.
@@ -273,6 +296,10 @@ class Learner:
             load_settings(optimizer, state.get("configured", {}).get(name, []), self._configured[name])
         self.steps = count_of(state, "steps")
         self._sums = {name: (as_number(total), as_count(n, name)) for name, (total, n) in state["sums"].items()}
+
+
+def _norm_of(group: str | None) -> str:
+    return "grad_norm" if group is None else f"{group}_grad_norm"
 
 
 def _unreached(group: str | None, objective: str) -> str:

@@ -15,13 +15,18 @@ _BUILDING = {"compute_loss", "setup", "setup_loss", "build_modules", "modules"}
 
 
 def declares_learners(plugin: Any) -> bool:
-    """Return True where a plugin's class, or one above it that already defines the loss, sets `supports_learners`.
+    """Return True where a plugin declares `supports_learners`. `plugin`: it, or its class."""
+    return declares(plugin, "supports_learners")
+
+
+def declares(plugin: Any, name: str) -> bool:
+    """Return True where a plugin's class, or one above it that already defines the loss, sets an attribute.
 
     A class that overrides the loss, or what it is built from, has to declare it again. `plugin`: it, or its class.
     """
     for kind in (plugin if isinstance(plugin, type) else type(plugin)).__mro__:
-        if "supports_learners" in vars(kind):
-            return bool(vars(kind)["supports_learners"])
+        if name in vars(kind):
+            return bool(vars(kind)[name])
         if _BUILDING & vars(kind).keys():
             return False
     return False

@@ -16,6 +16,7 @@ from maze_core.data.tensors import to_tensors
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.several.actors import TURN, actors_of
 from maze_core.learn.on_policy.recurrent import separate_rows
+from maze_core.models.modes import in_evaluation_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,13 +59,8 @@ def policy_parameters(policy: Policy) -> PolicyParameters:
     policy is left as it was; random numbers of torch are not used up.
     """
     learning = [parameter for parameter in policy.parameters() if parameter.requires_grad]
-    training = policy.training
-    policy.eval()  # statistics must not move
-    try:
-        with isolated_rng(0), torch.enable_grad():
-            deciding, estimating = _reached(policy, learning)
-    finally:
-        policy.train(training)
+    with in_evaluation_mode(policy), isolated_rng(0), torch.enable_grad():  # statistics must not move
+        deciding, estimating = _reached(policy, learning)
     kinds: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for parameter in learning:
         kinds.setdefault((id(parameter) in deciding, id(parameter) in estimating), []).append(parameter)

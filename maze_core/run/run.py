@@ -21,6 +21,7 @@ from maze_core.learn import answers
 from maze_core.learn.algorithm import check_run
 from maze_core.learn.learner_check import check_learners
 from maze_core.learn.several_learners import check_installed
+from maze_core.models.modes import for_evaluation
 from maze_core.models.several.actor_policy import build_policy
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.learn.algorithm import Algorithm
+    from maze_core.learn.graphs import GraphedSteps
     from maze_core.learn.learner import Learner
     from maze_core.learn.several_learners import FurtherLearners
     from maze_core.learn.side_learner import SideLearners
@@ -98,6 +100,8 @@ class Run(RunProgress):
         self.summary: RunSummary | None = None
         """How training ended, once it has."""
         self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
+        self.cuda_rng: torch.Tensor | None = None
+        """Of the GPU's global generator; None on a CPU."""
         self.load = load
         """Finds the classes of plugins."""
         self.plugin_modules: dict[str, nn.Module] = {}
@@ -109,6 +113,8 @@ class Run(RunProgress):
         """Writes and restores checkpoints."""
         self.policy: Policy
         self.learner: Learner
+        self.graphs: GraphedSteps | None = None
+        """Takes the learner's steps from recordings; None: they are taken one by one."""
         self.side_learners: SideLearners
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
@@ -117,6 +123,8 @@ class Run(RunProgress):
         if not to_act:
             check_installed(config.learners)
         self.device = _device(config.algorithm.device)
+        if self.device.type == "cuda":
+            self.cuda_rng = torch_generator(config.seed, Purpose.GLOBAL, device=self.device).get_state()
         self.planners = PlannerSource.of(self.hooks, load)
         """Builds the planner with which the policy acts, in any process; None: the policy acts alone."""
         self._plannings: dict[str, Planning | None] = {}
@@ -154,7 +162,7 @@ class Run(RunProgress):
                 policy = build_policy(
                     self.hooks.build_policy, self.observation_space, self.action_space, self.config.model
                 )
-            self.policy = policy.to(self.device).eval()
+            self.policy = for_evaluation(policy.to(self.device))
         except (MemoryError, RuntimeError) as error:
             if is_about_memory(error):
                 raise ConfigError("the networks do not fit into memory", "model", "Use smaller networks.") from error

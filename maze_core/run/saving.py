@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from maze_core.base.process_state import global_states
 from maze_core.run.saved.append_only import GrowingFile
 from maze_core.run.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.run.saved.kept_state import KeptState
@@ -86,6 +85,8 @@ class Saving:
         run.environments.evaluation.load_memory(saved.get("evaluation_memory", []))
         run.evaluation.played = was_evaluated(saved)
         run.torch_rng = saved["torch_rng"]
+        if run.cuda_rng is not None and saved.get("cuda_rng") is not None:  # earlier versions did not save it
+            run.cuda_rng = saved["cuda_rng"]
         run.stop_pending = saved.get("stop_reason")
         run.progress.env_steps = run.env_steps
         self._counters = run.state.saved()
@@ -106,6 +107,7 @@ class Saving:
     def _everything(self) -> dict[str, Any]:
         run = self._run
         beside = run.side_learners.state()
+        torch_rng, cuda_rng = global_states(run.cuda_rng is not None)
         return {
             **({"side_learners": beside} if beside else {}),
             **run.state.saved(),
@@ -116,7 +118,8 @@ class Saving:
             "evaluation_memory": run.environments.evaluation.memory(),
             "evaluated": run.evaluation.played,
             "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
-            "torch_rng": torch.get_rng_state(),
+            "torch_rng": torch_rng,
+            **({} if cuda_rng is None else {"cuda_rng": cuda_rng}),
             "stop_reason": None if run.interrupted else run.stop_reason,
         }
 

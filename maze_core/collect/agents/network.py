@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from maze_core.base.seeding import load_random_states, random_states
+from maze_core.base.seeding import load_random_states, random_states, restore_generator
 from maze_core.base.tree import concat_trees, map_tree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, TorchForward, fastest_forward
@@ -55,7 +55,7 @@ class SharedNoise:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self.generator.set_state(state["noise"])
+        restore_generator(self.generator, state["noise"])
 
 
 class NoiseByRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def actor_critic_loss(
     return Loss(total, named | {name: metric.detach() for name, metric in metrics.items()})
 
 
-@lru_cache(maxsize=8)
+@cache  # never emptied: recorded steps of a GPU read the tensors where they are
 def _coefficients(policy: float, critic: float, entropy: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the coefficients as a tensor, cached because building one for every minibatch is slow."""
     return torch.tensor([policy, critic, entropy], dtype=dtype, device=device)

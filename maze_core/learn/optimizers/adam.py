@@ -8,7 +8,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from maze_core.learn.optimizers.grouped import GroupedOptimizer
+from maze_core.learn.optimizers.grouped import GroupedOptimizer, Lists
+
+_OF_A_STEP = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Optimizer(Protocol):
@@ -46,10 +48,34 @@ class Adam(GroupedOptimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
     ) -> None:
+        self._rates: dict[int, tuple[float, Tensor]] = {}
+        """The learning rates on the device, by the ids of their groups: only once `rates_on_device` was called."""
         super().__init__(parameters, lr=lr, betas=betas, eps=eps)
-        for members, state in self._lists:
+
+    def rates_on_device(self) -> None:
+        """From now on read the learning rates from tensors, so that a recorded step sees their changes."""
+        for group, (parameters, _) in zip(self.param_groups, self._lists, strict=True):
+            if parameters:
+                rate = torch.tensor(float(group["lr"]), device=parameters[0].device)
+                self._rates[id(group)] = float(group["lr"]), rate
+
+    def refresh_rates(self) -> None:
+        """Write the learning rates that have changed to the device."""
+        for group in self.param_groups:
+            if id(group) in self._rates and self._rates[id(group)][0] != group["lr"]:
+                rate = self._rates[id(group)][1].fill_(group["lr"])
+                self._rates[id(group)] = group["lr"], rate
+
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors that a step changes, but the parameters."""
+        return [leaf for _, state in self._lists for name in _OF_A_STEP for leaf in state.get(name, [])]
+
+    def _listed(self) -> list[Lists]:
+        lists = super()._listed()
+        for members, state in lists:
             if members:
                 self._count_together(members, state)
+        return lists
 
     def _count_together(self, parameters: list[Tensor], state: dict[str, list[Tensor]]) -> None:
         """Keep the numbers of steps of a group in one tensor: adding to each of them takes as long as the kernel."""
@@ -69,6 +95,7 @@ class Adam(GroupedOptimizer):
         self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]]
     ) -> None:
         torch._foreach_add_(state.get("counts", state["step"]), 1)  # without a gradient for each, one by one
+        rate = self._rates.get(id(group))
         torch._fused_adam_(
             parameters,
             gradients,
@@ -76,7 +103,7 @@ class Adam(GroupedOptimizer):
             state["exp_avg_sq"],
             [],
             state["step"],
-            lr=group["lr"],
+            lr=group["lr"] if rate is None else rate[1],
             beta1=group["betas"][0],
             beta2=group["betas"][1],
             weight_decay=0.0,

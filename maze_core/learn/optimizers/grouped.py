@@ -30,7 +30,7 @@ class GroupedOptimizer(ABC):
             {**settings, **group, "params": list(group["params"])} for group in groups
         ]
         self._state = {p: self._new_state(p) for group in self.param_groups for p in group["params"]}
-        self._lists = [self._lists_of(group["params"]) for group in self.param_groups]
+        self._lists = self._listed()
 
     @abstractmethod
     def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -55,6 +55,20 @@ class GroupedOptimizer(ABC):
                 parameters, state = self._lists_of([p for p in parameters if p.grad is not None])
             if parameters:
                 self._update(group, parameters, [gradient for gradient in gradients if gradient is not None], state)
+
+    def follow_parameters(self) -> None:
+        """Move the state to the devices on which its parameters are by now: networks may move after they were built."""
+        if any(leaf.device != p.device for p, leaves in self._state.items() for leaf in leaves.values()):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        before = self.state_dict()
+        self._state = {p: self._new_state(p) for p in self._state}
+        self._lists = self._listed()
+        self.load_state_dict(before)
+
+    def _listed(self) -> list[Lists]:
+        return [self._lists_of(group["params"]) for group in self.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state in the form of `torch.optim`: tensors by parameter number, and the groups' settings."""

@@ -68,6 +68,9 @@ class RunConfig(ConfigModel):
     closed_form: bool = True
     """Compute the gradients of small fully connected networks by formulas where the algorithm has them, in about half
     the time of torch's autograd. The result is the same but for rounding."""
+    cuda_graphs: bool = True
+    """On a GPU record the loss, its gradients and the optimizer's step once, and repeat the recording, where the
+    algorithm allows it: small networks learn several times as fast. The result is the same but for rounding."""
     learners: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes that compute gradients: this one and further ones, among which the rows of each batch are divided. The
     result is the same but for rounding. Pays where a gradient takes longer than sending networks and rows."""

@@ -61,6 +61,8 @@ def open_policy(
         to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
     folder = checkpoint_folder(run_dir, checkpoint)
     saved = read_checkpoint(folder)
+    if config.algorithm.device == "cuda":  # a policy that was trained on a GPU acts where there is none
+        config = config.model_copy(update={"algorithm": config.algorithm.model_copy(update={"device": "auto"})})
     run = Run(config, load=load, to_act=True)
     try:
         run.run_dir, run.checkpoint = run_dir, folder.name
@@ -128,6 +130,8 @@ def reopen(
 def _restore(run: Run, saved: Checkpoint) -> None:
     with _fitting(saved, "Resume it with its own configuration, or start a new run from its parameters: --init-from"):
         torch.Generator().set_state(saved.state["torch_rng"])
+        if run.cuda_rng is not None and saved.state.get("cuda_rng") is not None:
+            torch.Generator(run.device).set_state(saved.state["cuda_rng"])
         run.saving.load(saved)
 
 

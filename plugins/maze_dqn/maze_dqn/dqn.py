@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
@@ -109,6 +109,10 @@ class DQN(Algorithm[ValueNetwork]):
             if run.learner.steps % config.target_update_interval == 0:
                 self.target.follow(config.tau)
         self._policy.quiet()  # evaluations act without noise
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: ValueNetwork, batch: Batch) -> Loss:

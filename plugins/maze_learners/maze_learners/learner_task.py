@@ -13,6 +13,7 @@ from maze_core.base.errors import PluginError
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.collect.pools.workers import Task
+from maze_core.models.modes import for_evaluation
 from maze_core.plugins.manager import Hooks
 from maze_learners.batch_transfer import BatchHeader, received
 from maze_learners.gradients import Gradients
@@ -137,7 +138,7 @@ class LearnerTask(Task):
         self._device = _device_of(self.config.algorithm.device, self._rank)
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
-        policy = self._policy.to(self._device).eval()
+        policy = for_evaluation(self._policy.to(self._device))
         hooks = Hooks.for_run(self.config, load=self._load)
         self._run = LearnerRun(self, policy, hooks, self._device)
         modules = further_modules(cast("Run", self._run), policy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
@@ -103,6 +103,10 @@ class CQL(Algorithm):
         config = self.config
         yield self._steps.sample(config.batch_size, config.gamma)
         self.target.follow(config.tau)
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

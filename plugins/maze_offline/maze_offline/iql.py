@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -88,6 +88,10 @@ class IQL(Algorithm):
         batch.extra["reward"] *= self._reward_scale
         yield batch
         self.target.follow(config.tau)
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

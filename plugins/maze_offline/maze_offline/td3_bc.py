@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -88,6 +88,10 @@ class TD3BC(Algorithm):
         if (run.updates + 1) % config.policy_delay == 0:
             yield replace(batch, objective="policy", group="policy")
             self.targets.follow(config.tau)
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

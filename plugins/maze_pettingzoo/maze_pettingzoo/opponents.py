@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from maze_core.base.seeding import restore_generator
 from maze_core.base.tree import copy_tree, put_rows, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import TorchForward
@@ -157,7 +158,7 @@ class PoolAgent(Agent):
         self._playing = [list(each) for each in own["playing"]]
         self._results = {int(epoch): list(pair) for epoch, pair in own["results"].items()}
         self._rng.bit_generator.state = own["rng"]
-        self._noise.set_state(own["noise"])
+        restore_generator(self._noise, own["noise"])
         if self._memory is not None:
             self._memory.load_state(own["memory"])
 

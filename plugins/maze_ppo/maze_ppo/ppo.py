@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -93,6 +93,10 @@ class PPO(Algorithm):
         clipped = (log_ratio.exp() - 1).abs() > self.config.clip_range
         divergence = row_divergence(log_ratio).mean().item()
         self._run.record({"loss/kl": divergence, "loss/clip_fraction": clipped.float().mean().item()})
+
+    def loss_constants(self) -> Hashable:
+        """Return whether the critic learns alone, which changes with the epochs."""
+        return self._burn_in.active
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

@@ -31,7 +31,7 @@ from maze_sac.estimates import estimate_of, soft_target
 from maze_sac.turns import decide_in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from gymnasium import Space
 
@@ -179,6 +179,10 @@ class SAC(Algorithm):
             yield batch
             if self.targets is not None and run.learner.steps % config.target_update_interval == 0:
                 self.targets.follow(config.tau)
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
