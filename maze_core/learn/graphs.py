@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.data.batch import Loss
     from maze_core.learn.learner import Learner
-    from maze_core.run.run import Run
+    from maze_core.plugins.hookspecs import Run
 
 _WARM_UPS = 2
 """Steps before a recording: libraries allocate their workspace in the first."""
