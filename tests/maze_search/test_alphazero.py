@@ -53,7 +53,7 @@ def searched(run, lefts, **parameters):
 
 def test_a_long_search_plays_perfectly_whatever_the_network_thinks(quick):
     lefts = [left for left in range(3, STONES + 1) if left % 4]
-    actions, shares = searched(quick(NimSource, "alphazero", SMALL).run, lefts, n_simulations=300)
+    actions, shares = searched(quick(NimSource, "alphazero", SMALL).run, lefts, eval_simulations=300)
     assert [(left - action - 1) % 4 for left, action in zip(lefts, actions, strict=True)] == [0] * len(lefts)
     assert all(share.sum() == pytest.approx(1) for share in shares)
 
@@ -225,6 +225,10 @@ def test_who_explores_adds_noise_and_draws_the_first_moves_alone(quick):
         later = {int(search.choose([asked], {})["action"][0]) for _ in range(30)}
     assert len(drawn) > 1
     assert later == {1}
+    shorter = Search(run.policy, config.model_copy(update={"eval_simulations": 1}), explores=True)
+    with torch.no_grad():
+        shorter.choose([asked], {})
+    assert shorter.shares[0].max() < 1  # a single visit would have the whole share
     root = Node(asked.simulator, np.zeros(2))
     root.expand(np.array([0.5, 0.5, 0.0]), 0.0, np.array([True, True, False]))
     search._add_noise(root, asked.rng)

@@ -17,6 +17,8 @@ class AlphaZeroConfig(AlgorithmConfig):
     """Updates per epoch."""
     n_simulations: PositiveInt = 50
     """Positions that the search adds to its tree before each action."""
+    eval_simulations: PositiveInt | None = None
+    """Those of evaluations, and of a trained policy that acts; none: as many as in training."""
     exploration: PositiveFloat = 1.25
     """Weight of the network's policy in the search (c of PUCT): more looks at more actions."""
     noise_alpha: PositiveFloat = 1.0

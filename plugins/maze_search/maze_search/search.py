@@ -140,6 +140,8 @@ class Search(Planner):
 
     def __init__(self, policy: Policy, config: AlphaZeroConfig, *, explores: bool) -> None:
         self._policy, self._config, self._explores = policy, config, explores
+        outside = config.n_simulations if config.eval_simulations is None else config.eval_simulations
+        self._simulations = config.n_simulations if explores else outside
         self._masks = MaskCheck(policy.observation_space, policy.action_space)
         self.shares: dict[int, np.ndarray] = {}
         """The share of each action in the visits of the last search, [A], by row."""
@@ -152,7 +154,7 @@ class Search(Planner):
         if self._explores:
             for decision, root in zip(decisions, roots, strict=True):
                 self._add_noise(root, decision.rng)
-        for _ in range(self._config.n_simulations):
+        for _ in range(self._simulations):
             paths = [tree.descend() for tree in trees]
             ends = [path[-1] for path in paths]
             self._judge([end for end in ends if end.agent_row >= 0])
