@@ -56,6 +56,15 @@ def test_other_axes_and_smoothing(groups):
     assert slow.runs[0][1].tolist() == [0.0, 5.0, 15.0]
 
 
+@pytest.mark.parametrize("smooth", [1, 2, 3, 1000])
+def test_smoothing_loses_no_small_value_after_a_huge_one(make_run, smooth):
+    values = [3.0, 1e20, 1.0, 2.0, 4.0]
+    last = make_run("a", values)
+    (curve,) = curves(group(find_records([last], print)), smooth=smooth)
+    means = [np.mean(values[max(0, end - smooth) : end]) for end in range(1, len(values) + 1)]
+    np.testing.assert_allclose(curve.mean, means)
+
+
 def test_a_metric_that_nobody_has(groups):
     with pytest.raises(ConfigError, match="did you mean eval/return_mean"):
         curves(groups, "eval/return_men")
