@@ -96,6 +96,18 @@ def test_pictures(groups, tmp_path, name):
     assert b"\x89PNG" in start or b"<svg" in start or b"<?xml" in start
 
 
+@pytest.mark.parametrize("name", ["long" * 20_000, r"$\frac{", "$_$ and $"])
+def test_names_are_drawn_as_they_are(make_run, tmp_path, name):
+    """They may come from anyone; a very long one took a minute, and one with a dollar was no formula."""
+    pytest.importorskip("matplotlib")
+    from maze_compare.picture import draw
+
+    make_run("a", [1.0], algorithm=name)
+    lines = curves(group(find_records([make_run("b", [2.0]).parent], print)))
+    draw(lines, name, "env_steps", tmp_path / "curves.svg", name, {name: 1.0})
+    assert (tmp_path / "curves.svg").stat().st_size < 1_000_000
+
+
 def test_a_matplotlibrc_lets_no_program_run(groups, tmp_path, monkeypatch):
     """That of the current folder may come from others."""
     matplotlib = pytest.importorskip("matplotlib")
