@@ -275,6 +275,17 @@ def test_a_point_that_is_not_the_plans_is_never_run(tmp_path, point, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("place", ["runs", "runs/t000-s0"])
+def test_no_result_comes_from_outside_of_the_folder(tmp_path, place):
+    run(sweep(tmp_path / "s"), FakePool())
+    (tmp_path / "s" / place).rename(tmp_path / "elsewhere")
+    (tmp_path / "s" / place).symlink_to(tmp_path / "elsewhere")
+    made = Sweep(make_plan(RAW), tmp_path / "s")
+    assert made.runs[0].state == "waiting"
+    assert made.runs[0].follow() == []
+    assert made.count("finished") == (5 if place.endswith("0") else 0)
+
+
 @pytest.mark.parametrize("value", [5.0, float("nan"), "elsewhere", None])
 def test_a_value_that_is_not_the_plans_is_never_run(tmp_path, value):
     run(sweep(tmp_path / "s"), FakePool())

@@ -50,7 +50,7 @@ class SweepRun:
         """Return epochs written since the last call; the run may still be writing."""
         last = self.epochs[-1]["epoch"] if self.epochs else 0
         try:
-            with files.open_file(self.run_dir / METRICS_FILE, "rb") as file:
+            with files.open_file(self.run_dir / METRICS_FILE, "rb", self.run_dir.parents[1]) as file:
                 # A resumed run rewrites the file: the same lines, up to its checkpoint.
                 file.seek(min(self._read, file.seek(0, os.SEEK_END)))
                 self._read = file.tell()
@@ -69,9 +69,11 @@ class SweepRun:
         return found or 0
 
     def record(self) -> RunRecord | None:
-        """Return the record in its folder; None if there is no complete one."""
+        """Return the record in its folder; None without a complete one, or where the folder is a link."""
         if self._record is not None:
             return self._record
+        if any(each.is_symlink() for each in (self.run_dir, self.run_dir.parent)):
+            return None
         try:
             record = read_run(self.run_dir)
         except (ConfigError, OSError):
