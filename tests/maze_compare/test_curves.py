@@ -56,6 +56,15 @@ def test_other_axes_and_smoothing(groups):
     assert slow.runs[0][1].tolist() == [0.0, 5.0, 15.0]
 
 
+@pytest.mark.parametrize("smooth", [1, 2, 3, 1000])
+def test_smoothing_loses_no_small_value_after_a_huge_one(make_run, smooth):
+    values = [3.0, 1e20, 1.0, 2.0, 4.0]
+    last = make_run("a", values)
+    (curve,) = curves(group(find_records([last], print)), smooth=smooth)
+    means = [np.mean(values[max(0, end - smooth) : end]) for end in range(1, len(values) + 1)]
+    np.testing.assert_allclose(curve.mean, means)
+
+
 def test_a_metric_that_nobody_has(groups):
     with pytest.raises(ConfigError, match="did you mean eval/return_mean"):
         curves(groups, "eval/return_men")
@@ -85,6 +94,18 @@ def test_pictures(groups, tmp_path, name):
     draw(curves(groups), "eval/return_mean", "env_steps", tmp_path / name, "Slow and quick")
     start = (tmp_path / name).read_bytes()[:300]
     assert b"\x89PNG" in start or b"<svg" in start or b"<?xml" in start
+
+
+@pytest.mark.parametrize("name", ["long" * 20_000, r"$\frac{", "$_$ and $"])
+def test_names_are_drawn_as_they_are(make_run, tmp_path, name):
+    """They may come from anyone; a very long one took a minute, and one with a dollar was no formula."""
+    pytest.importorskip("matplotlib")
+    from maze_compare.picture import draw
+
+    make_run("a", [1.0], algorithm=name)
+    lines = curves(group(find_records([make_run("b", [2.0]).parent], print)))
+    draw(lines, name, "env_steps", tmp_path / "curves.svg", name, {name: 1.0})
+    assert (tmp_path / "curves.svg").stat().st_size < 1_000_000
 
 
 def test_a_matplotlibrc_lets_no_program_run(groups, tmp_path, monkeypatch):

@@ -48,6 +48,13 @@ def test_what_has_no_mean_has_no_estimate(values):
     assert aggregate(values) is None
 
 
+def test_a_group_that_is_ahead_only_in_its_best_values_is_not_called_equal():
+    said = verdict("A", "B", improvement([1.0, 2.0, 3.0, 2.5], [7.0, 8.0, 9.0]))
+    assert said == (
+        "A ends below B, although its best values are ahead: it wins 0% of the pairs of runs (95 % interval: 0% to 0%)"
+    )
+
+
 def test_few_runs_are_not_judged():
     assert improvement([1.0, 2.0], [3.0, 4.0, 5.0]) is None
     assert "at least 3 seeds" in verdict("A", "B", None)

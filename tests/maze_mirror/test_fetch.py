@@ -309,3 +309,25 @@ def test_only_what_a_fetch_left_is_removed_and_no_link_is_followed(store, addres
     assert not any(folder.exists() for folder in (*left, old))
     assert all(os.path.lexists(path) for path in kept)
     assert (elsewhere / "checkpoints" / "half").read_text() == "ha"
+
+
+@pytest.mark.parametrize("name", ["index-00000002-11111111.json", PART.name])
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_neither_pipes_nor_links_of_this_machine_are_read_or_written(tmp_path, name, kind):
+    place, outside = tmp_path / "copy", tmp_path / "outside"
+    place.mkdir()
+    store = Store(f"file://{place}")
+    store.write(PART.name, DATA)
+    planted(store, {"a": parts()})
+    outside.write_bytes(DATA)
+    (place / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(place / name)
+    else:
+        (place / name).symlink_to(outside)
+    with pytest.raises(RunError, match=r"not a regular file|is a link"):
+        fetch_run(f"file://{place}", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(OSError, match=r"not a regular file|is a link"):
+        store.write(name, b"changed")
+    assert outside.read_bytes() == DATA

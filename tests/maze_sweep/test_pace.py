@@ -1,15 +1,19 @@
 """How far a sweep is, and how long the rest takes."""
 
+from pathlib import Path
 from types import SimpleNamespace as Made
 
 import pytest
 from maze_sweep.pace import Pace, share_done, words
+from maze_sweep.trials import SweepRun
 
 
 def made_sweep(*runs, total=4, steps=100):
     """A sweep of one trial; runs are pairs of a state and the steps of the last epoch."""
     config = Made(steps=steps, algorithm=Made(n_epochs=None))
-    its = [Made(state=state, epochs=[{"epoch": 1, "env_steps": done}] if done else []) for state, done in runs]
+    its = [SweepRun("", 0, Path(), Path(), state) for state, _ in runs]
+    for run, (_, done) in zip(its, runs, strict=True):
+        run.epochs += [{"epoch": 1, "env_steps": done}] if done != 0 else []
     return Made(trials=[Made(config=config, runs=its)], total_runs=total)
 
 
@@ -22,6 +26,7 @@ def made_sweep(*runs, total=4, steps=100):
         ((("running", 50), ("finished", 100)), 0.375),
         ((("running", 500),), 0.25),
         ((("running", 0),), 0),
+        ((("running", None),), 0),
     ],
 )
 def test_running_runs_count_by_their_steps(runs, share):

@@ -25,7 +25,7 @@ def test_a_plan_reads_back_as_it_was_written(tmp_path):
     assert read_plan(tmp_path / "none") == {}
 
 
-@pytest.mark.parametrize(("given", "seeds"), [(2, (0, 1)), ([7], (7,)), ([3, 1, 3], (3, 1))])
+@pytest.mark.parametrize(("given", "seeds"), [(2, (0, 1)), ([7], (7,)), ([3, 1, 3, 1.0], (3, 1))])
 def test_seeds_are_a_number_or_a_list(given, seeds):
     assert plan(seeds=given).seeds == seeds
 
@@ -33,8 +33,11 @@ def test_seeds_are_a_number_or_a_list(given, seeds):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": 0}, "seeds: must be a number of seeds or a list, got 0"),
+        ({"seeds": 0}, "seeds: must be a number of seeds up to 10,000, or a list of them, got 0"),
+        ({"seeds": 10**11}, "got 100000000000"),
+        ({"seeds": 10**400}, "got 1000"),
         ({"seeds": [-1]}, "greater than or equal to 0"),
+        ({"seeds": [[1]]}, "seeds.0: must be a whole number"),
         ({"seeds": "three"}, "seeds"),
         ({"sed": 3}, "sed: unknown key; did you mean seeds"),
         ({"over": {}}, "over"),

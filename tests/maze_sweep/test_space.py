@@ -65,6 +65,8 @@ def test_ranges(text, wanted):
         ("a=0..1:log", "above 0"),
         ("a=1..x", "needs two numbers, not 'x'"),
         ("a=0..true", "needs two numbers"),
+        ("a=0..1" + "0" * 400, "needs two numbers, not 1000"),
+        ("a=-1.7e308..1.7e308:3", "needs two numbers, not -1.7e"),
         ("a=0..1:lin", "unknown :lin"),
         ("a=0..1:1", "unknown :1"),
         ("a=0..1:3:log", "unknown :3:log"),
@@ -85,6 +87,20 @@ def test_what_is_refused(text, message):
 def test_values_stay_inside_their_range(low, factor, log, share):
     high = low * factor
     assert low <= Range(low, high, log).at(share) <= high
+
+
+@pytest.mark.parametrize(
+    ("dimension", "inside", "outside"),
+    [
+        (Range(1, 9), (1, 5, 9), (0, 10, 5.0, True, None, "5", [5], math.nan, 10**400)),
+        (Range(0.5, 9.0), (0.5, 5, 9.0), (0.4, 9.1, True, math.nan, math.inf)),
+        (Choices((1, None, [8, 8], "a")), (1, 1.0, None, [8, 8], "a"), (True, 2, [8], "b", {}, math.nan)),
+        (Choices((True, 0)), (True, 0), (1, False)),
+    ],
+)
+def test_what_a_dimension_holds(dimension, inside, outside):
+    assert all(map(dimension.holds, inside))
+    assert not any(map(dimension.holds, outside))
 
 
 def searcher(name, texts, trials=None, seed=0):

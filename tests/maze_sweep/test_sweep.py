@@ -7,14 +7,17 @@ import os
 import re
 from typing import Any
 
+import maze_sweep.sweep
 import pytest
 import yaml
+from maze_sweep.api import read_sweep
 from maze_sweep.plan import PLAN, make_plan
 from maze_sweep.ranking import facts, failures, ranked, table
 from maze_sweep.searchers.base import Search, Searcher
 from maze_sweep.sweep import Sweep
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import checksummed
 from maze_core.plugins import discovery
 from tests.maze_sweep.fake_pool import FakePool
 
@@ -151,10 +154,10 @@ def told(folder, load, pool=None, pruned=()):
 
 def test_the_searcher_hears_the_mean_of_each_trial_once(tmp_path, teller):
     made = told(tmp_path / "s", teller)
-    # The second point does not fit (a negative learning rate): it fails, and the others go on.
+    # The second point is outside of the space: it fails, and the others go on.
     assert sorted(made.searcher.heard) == [(0, 0.1, 1.5), (1, -1.0, None), (2, 0.3, 3.5)]
     assert [each.state for each in made.trials[1].runs] == ["failed", "failed"]
-    assert "algorithm.lr: must be greater than 0" in made.trials[1].runs[0].reason
+    assert "algorithm.lr: -1.0 is outside of the search space" in made.trials[1].runs[0].reason
     again = told(tmp_path / "s", teller)
     assert sorted(again.searcher.heard) == sorted(made.searcher.heard)
 
@@ -218,11 +221,108 @@ def test_two_processes_cannot_be_at_one_sweep(tmp_path):
     sweep(tmp_path / "s").close()
 
 
+def test_a_sweep_that_begins_at_the_same_moment_is_left_alone(tmp_path, monkeypatch):
+    first, second = (Sweep(make_plan(RAW), tmp_path / "s") for _ in range(2))
+    lock = maze_sweep.sweep.lock
+
+    def overtaken(folder):
+        monkeypatch.setattr(maze_sweep.sweep, "lock", lock)
+        first.begin()
+        return lock(folder)
+
+    monkeypatch.setattr(maze_sweep.sweep, "lock", overtaken)
+    with pytest.raises(ConfigError, match="another process"):
+        second.begin()
+    assert (tmp_path / "s" / PLAN).exists()
+    first.close()
+
+
+def test_what_another_process_did_meanwhile_is_not_done_again(tmp_path):
+    late = Sweep(make_plan(RAW), tmp_path / "s")
+    late.check()
+    run(sweep(tmp_path / "s"), FakePool())
+    late.begin()
+    pool = FakePool()
+    run(late, pool)
+    assert pool.started == []
+    assert late.count("finished") == 6
+
+
 def test_a_damaged_record_of_trials_is_named(tmp_path):
     run(sweep(tmp_path / "s"), FakePool())
     (tmp_path / "s" / "trials.json").write_text("[{")
     with pytest.raises(ConfigError, match=r"trials\.json is damaged"):
         Sweep(make_plan(RAW), tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        ({}, "values for []"),
+        ({"algorithm.lr": 1.0, "callbacks.mirror.to": "file:///elsewhere/{run}"}, "but the search is over"),
+        ({"algorithm.gamma": 0.5}, "but the search is over"),
+        ([["algorithm.lr", 1.0]], "the point of trial 0 is"),
+        ({"algorithm.lr": {"name": "adam"}}, "algorithm.lr: {'name': 'adam'} is outside of the search space"),
+        ({"algorithm.lr": json.loads("[" * 900 + "]" * 900)}, "is outside of the search space"),
+    ],
+)
+def test_a_point_that_is_not_the_plans_is_never_run(tmp_path, point, said):
+    """The folder may come from anyone; its plan was looked at, and its trials are points of that."""
+    run(sweep(tmp_path / "s"), FakePool())
+    (tmp_path / "s" / "trials.json").write_text(json.dumps(checksummed({"trials": [{"point": point}]})))
+    with pytest.raises(ConfigError, match=r"trials\.json is damaged") as caught:
+        Sweep(make_plan(RAW), tmp_path / "s")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["runs", "runs/t000-s0"])
+def test_no_result_comes_from_outside_of_the_folder(tmp_path, place):
+    run(sweep(tmp_path / "s"), FakePool())
+    (tmp_path / "s" / place).rename(tmp_path / "elsewhere")
+    (tmp_path / "s" / place).symlink_to(tmp_path / "elsewhere")
+    made = Sweep(make_plan(RAW), tmp_path / "s")
+    assert made.runs[0].state == "waiting"
+    assert made.runs[0].follow() == []
+    assert made.count("finished") == (5 if place.endswith("0") else 0)
+
+
+@pytest.mark.parametrize("value", [5.0, float("nan"), "elsewhere", None])
+def test_a_value_that_is_not_the_plans_is_never_run(tmp_path, value):
+    run(sweep(tmp_path / "s"), FakePool())
+    points = [{"point": {"algorithm.lr": each}} for each in (1.0, value, 3.0)]
+    (tmp_path / "s" / "trials.json").write_text(json.dumps(checksummed({"trials": points})))
+    pool = FakePool()
+    made = run(sweep(tmp_path / "s"), pool)
+    assert pool.started == []
+    assert failures(made) == made.trials[1].runs
+    assert made.runs[2].reason == f"algorithm.lr: {value!r} is outside of the search space"
+    looked = read_sweep(tmp_path / "s")
+    assert [trial.complete(looked.plan) for trial in looked.trials] == [True, False, True]
+
+
+def test_a_record_nested_as_deep_as_can_be_read_is_refused(tmp_path):
+    run(sweep(tmp_path / "s"), FakePool())
+    for depth in range(900, 1000):
+        text = "[" * depth + "]" * depth
+        (tmp_path / "s" / "trials.json").write_text(f'{{"trials": {text}, "sha256": ""}}')
+        with pytest.raises(ConfigError, match=r"trials\.json is damaged"):
+            Sweep(make_plan(RAW), tmp_path / "s")
+
+
+@pytest.mark.parametrize("changes", [{"over": {"algorithm.lr": [1.0, 4.0]}}, {"over": {"algorithm.gamma": [0.9, 0.8]}}])
+def test_a_run_of_another_point_is_no_result(tmp_path, changes):
+    """The plan was edited by hand, and the record of trials deleted, as its message says."""
+    run(sweep(tmp_path / "s"), FakePool())
+    (tmp_path / "s" / PLAN).unlink()
+    (tmp_path / "s" / "trials.json").unlink()
+    pool = FakePool()
+    made = run(sweep(tmp_path / "s", **changes), pool)
+    same = "algorithm.lr" in changes["over"]
+    wrong = [each for each in made.runs if each.name.startswith("t001") or not same]
+    assert failures(made) == wrong
+    assert "holds a run with algorithm." in wrong[0].reason
+    assert pool.started == []
+    assert [trial.complete(made.plan) for trial in made.trials] == [same, False]
 
 
 @pytest.mark.parametrize("name", [PLAN, "trials.json"])
@@ -274,3 +374,9 @@ def test_a_run_is_followed_over_torn_lines_and_a_resume(tmp_path):
     with file.open("a") as more:
         more.write('{"epoch": 2}\n{"epoch": 3}\n{"epoch": 4}\n')
     assert [line["epoch"] for line in each.follow()] == [4]
+    with file.open("a") as more:
+        for odd in ('{"epoch": 5, "env_steps": "x"}', '{"epoch": true}', f'{{"epoch": {10**400}}}', '{"epoch": 5.5}'):
+            more.write(f"{odd}\n")
+        more.write('{"epoch": 6, "env_steps": null}\n')
+    assert [line["epoch"] for line in each.follow()] == [6]
+    assert each.count("env_steps") == 0

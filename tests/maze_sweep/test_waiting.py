@@ -89,8 +89,8 @@ def test_one_that_waits_for_nothing_is_named(tmp_path):
     [
         (Wait(), True, "foresees all points, but waits at trial 0"),
         (None, False, "returned NoneType for trial 0, not a point"),
-        ({}, False, r"returned values for \[\] in trial 0, but searches over algorithm.lr"),
-        ({3: 0.5}, False, r"returned values for \[3\] in trial 0"),
+        ({}, False, r"returned in trial 0 values for \[\], but the search is over algorithm.lr"),
+        ({3: 0.5}, False, r"returned in trial 0 values for \[3\]"),
         ({"algorithm.lr": np.float32(0.5)}, False, "a float32, for algorithm.lr in trial 0; values are Python's"),
     ],
 )

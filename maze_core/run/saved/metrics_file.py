@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.base import files
-from maze_core.base.plain_json import is_number, parse_object
+from maze_core.base.plain_json import is_count, is_number, parse_object
 from maze_core.run.saved.append_only import still_holds
 from maze_core.run.saved.manifest import Extent
 
@@ -31,7 +31,7 @@ def read_metrics(path: Path) -> Metrics:
     """Read a `metrics.jsonl`; empty if there is none. Raises OSError if it cannot be read."""
     epochs, damaged = [], []
     for number, (_, epoch) in enumerate(parsed_lines(path), 1):
-        if epoch is None or not all(value is None or is_number(value) for value in epoch.values()):
+        if epoch is None or not _holds_numbers(epoch):
             damaged.append(number)
         else:
             epochs.append(epoch)
@@ -47,6 +47,16 @@ def parsed_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
                 yield line, epoch
     except FileNotFoundError:
         return
+
+
+def parsed_epoch(line: bytes) -> dict[str, Any] | None:
+    """Return the epoch in a complete line; None if it is not a JSON object of numbers, with the count `epoch`."""
+    epoch = _parsed(line)
+    return epoch if epoch is not None and _holds_numbers(epoch) and is_count(epoch.get("epoch")) else None
+
+
+def _holds_numbers(epoch: Mapping[str, Any]) -> bool:
+    return all(value is None or is_number(value) for value in epoch.values())
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -66,10 +66,13 @@ def _line(run: RunRecord, metric: str, axis: Axis, smooth: int) -> tuple[np.ndar
 
 def _trailing_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Return the mean of the last `window` values at each index, of fewer at the start; `[n]` to `[n]`."""
-    sums = np.cumsum(np.concatenate([[0.0], values]))
-    ends = np.arange(1, values.size + 1)
-    starts = np.maximum(ends - window, 0)
-    return np.asarray((sums[ends] - sums[starts]) / (ends - starts))
+    window = min(window, values.size)
+    if window == 0:
+        return values
+    # Not by differences of running sums: after a huge value they would lose all small ones.
+    padded = np.concatenate([np.zeros(window - 1), values])
+    sums: np.ndarray = np.lib.stride_tricks.sliding_window_view(padded, window).sum(-1)
+    return sums / np.minimum(np.arange(1, values.size + 1), window)
 
 
 def _curve(title: str, lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from maze_compare.curves import Axis, Curve
 from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +25,8 @@ _AXES: dict[Axis, str] = {
 # Okabe and Ito's colours, which colour-blind readers can distinguish; dashes distinguish further curves.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", ":", "-.")
+_LONGEST = 120
+"""Most characters of a text in the picture; a longer one leaves no room for curves and takes minutes."""
 _IN_PICTURE = 8
 """Most labels inside the axes; more are placed next to them."""
 
@@ -43,11 +47,13 @@ def draw(
     figure = _figure(len(curves) + len(scores))
     from matplotlib import rc_context
 
+    curves = [replace(curve, label=_text(curve.label)) for curve in curves]
     # A matplotlibrc of the current folder may come from others, and with this setting programs of TeX are run.
     with rc_context({"text.usetex": False}):
-        axes = _compose(figure, curves, metric, axis, title)
+        axes = _compose(figure, curves, _text(metric), axis, _text(title))
         for index, (label, score) in enumerate(scores.items()):
-            axes.axhline(score, color="0.35", linestyle=_DASHES[1 + index % 3], linewidth=1.2, label=label)
+            style: dict[str, Any] = {"color": "0.35", "linestyle": _DASHES[1 + index % 3], "linewidth": 1.2}
+            axes.axhline(score, label=_text(label), **style)
         _add_legend(axes, len(curves) + len(scores))
         _save(figure, out)
 
@@ -94,6 +100,11 @@ def _figure(count: int) -> Figure:
         hint = "Next: pip install matplotlib"
         raise ConfigError(f"pictures need matplotlib, which is not installed ({error})", hint=hint) from error
     return Figure(figsize=(8.0 if count <= _IN_PICTURE else 11.0, 5.0), dpi=130, layout="constrained")
+
+
+def _text(text: str) -> str:
+    """Return a text as it is drawn: names of runs may come from anyone, and a dollar would begin a formula."""
+    return printable(text, _LONGEST).replace("$", r"\$")
 
 
 def _brief(value: float) -> str:

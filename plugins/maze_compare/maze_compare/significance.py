@@ -57,12 +57,17 @@ def improvement(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | No
 
 
 def verdict(better: str, other: str, found: Estimate | None) -> str:
-    """Return one sentence on whether the difference of two groups means anything; `found`: that of `better`."""
+    """Return one sentence on whether the difference of two groups means anything; `found`: that of `better`.
+
+    The group with the better best values may have the worse final ones, which `found` compares.
+    """
     if found is None:
         return f"{better} and {other}: too few runs to tell them apart; take at least {FEWEST} seeds of each"
     shares = f"{found.value:.0%} of the pairs of runs (95 % interval: {found.low:.0%} to {found.high:.0%})"
     if found.low > 0.5:
         return f"{better} is better than {other}: it wins {shares}"
+    if found.high < 0.5:
+        return f"{better} ends below {other}, although its best values are ahead: it wins {shares}"
     return f"{better} and {other} differ no more than chance allows: {better} wins {shares}"
 
 

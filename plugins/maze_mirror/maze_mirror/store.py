@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from maze_core.base import files
 from maze_core.base.errors import ConfigError
 from maze_mirror.address import masked, protocol_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BUCKETS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "ocilake", "tos", "hf")
 """Protocols without folders: to make one there would create a bucket."""
@@ -54,7 +52,7 @@ class Store:
         self._fs: Any
         self._fs, root = url_to_fs(address, skip_instance_cache=True)
         self._root = root.rstrip("/")
-        self._to_disk: Callable[[str], None] | None = _flush if isinstance(self._fs, LocalFileSystem) else None
+        self._on_disk = isinstance(self._fs, LocalFileSystem)
 
     def make(self) -> None:
         """Create the folder, where the file system has folders."""
@@ -77,16 +75,22 @@ class Store:
         return found
 
     def read(self, name: str, limit: int) -> bytes:
-        """Return at most the first `limit` bytes of a file."""
+        """Return at most the first `limit` bytes of a file.
+
+        On a disk of this machine neither links nor pipes are read: the one would lead elsewhere, the other never end.
+        """
+        if self._on_disk:
+            with files.open_file(Path(self._path(name)), "rb") as file:
+                return file.read(limit)
         data = self._fs.cat_file(self._path(name), start=0, end=limit)
         return bytes(data[:limit])
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file that does not exist, or replace one."""
-        path = self._path(name)
-        self._fs.pipe_file(path, data)
-        if self._to_disk is not None:
-            self._to_disk(path)
+        if self._on_disk:
+            _write(Path(self._path(name)), data)
+        else:
+            self._fs.pipe_file(self._path(name), data)
 
     def remove(self, name: str) -> None:
         """Delete a file; a missing one is ignored."""
@@ -97,6 +101,14 @@ class Store:
         return f"{self._root}/{name}"
 
 
-def _flush(path: str) -> None:
-    with Path(path).open("rb") as file:
+def _write(path: Path, data: bytes) -> None:
+    """Write a file, not the target of a link, and flush it to the disk."""
+    try:
+        file = files.open_file(path, "xb")
+    except FileExistsError:
+        file = files.open_file(path, "r+b")
+    with file:
+        file.truncate()
+        file.write(data)
+        file.flush()
         os.fsync(file.fileno())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
@@ -75,14 +75,8 @@ def _proposes(subject: Subject) -> None:
             if point.keys() != _SPACES[part].keys():
                 raise Failed(f"point {number} has values for {sorted(point)}, not for {sorted(_SPACES[part])}")
             for path, value in point.items():
-                if not _inside(_SPACES[part][path], value):
+                if not _SPACES[part][path].holds(value):
                     raise Failed(f"point {number}: {path} = {value!r} is not among {_SPACES[part][path]}")
-
-
-def _inside(dimension: Choices | Range, value: Any) -> bool:
-    if isinstance(dimension, Choices):
-        return value in dimension.values
-    return bool(dimension.low <= value <= dimension.high) and (not dimension.whole or isinstance(value, int))
 
 
 def _repeats(subject: Subject) -> None:

@@ -95,7 +95,7 @@ def _progress(run: SweepRun, sweep: Sweep) -> str:
     last = run.epochs[-1]
     value = last.get(sweep.plan.metric)
     shown = MISSING if value is None else number(value)
-    return f"epoch {last['epoch']:,}, {last.get('env_steps', 0):,} steps, {title(sweep.plan.metric)} {shown}"
+    return f"epoch {last['epoch']:,}, {run.count('env_steps'):,} steps, {title(sweep.plan.metric)} {shown}"
 
 
 def _picture(sweep: Sweep, pace: Pace) -> RenderableType:

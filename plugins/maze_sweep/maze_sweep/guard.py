@@ -13,7 +13,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import is_plain
 from maze_core.base.terminal_text import counted, shown
 from maze_sweep.searchers.base import Search, Searcher, Wait
-from maze_sweep.searchers.space import Point, Space
+from maze_sweep.searchers.space import Point, Space, other_paths
 
 PATIENCE = 30.0
 """Seconds after which a call that has not returned is told to the user."""
@@ -112,9 +112,8 @@ class GuardedSearcher:
 
     def _check_point(self, number: int, point: dict[Any, Any]) -> None:
         """Refuse a point of other paths than the space's, or of a value that no file keeps."""
-        if point.keys() != self._space.keys():
-            paths = ", ".join(self._space)
-            raise self._wrong(f"returned values for {shown(list(point))} in trial {number}, but searches over {paths}")
+        if problem := other_paths(point, self._space):
+            raise self._wrong(f"returned in trial {number} {problem}")
         for path, value in point.items():
             if not is_plain(value):
                 raise self._wrong(

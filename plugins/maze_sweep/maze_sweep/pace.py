@@ -55,6 +55,5 @@ def _share(trial: Trial, run: SweepRun) -> float:
     config = trial.config
     if run.state != "running" or not run.epochs or config is None:
         return 0.0
-    last = run.epochs[-1]
     ends = (("env_steps", config.steps), ("epoch", getattr(config.algorithm, "n_epochs", None)))
-    return min(1.0, max((last.get(name, 0) / end for name, end in ends if end), default=0.0))
+    return min(1.0, max((run.count(name) / end for name, end in ends if end), default=0.0))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from maze_compare.records import RETURN
-from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError
+from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError, field_validator
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.files import write_bytes
-from maze_core.base.terminal_text import argument
+from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import DEFAULTS, assemble_with_preset, find_preset
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
@@ -31,6 +32,7 @@ from maze_sweep.searchers.space import Choices, Point, Space, parse_space
 PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
 _MOST_POINTS = 1000
+_MOST_SEEDS = 10_000
 _VALUES = ("config", "overrides", "over")
 """What in a plan sets values of the configuration."""
 _SETTING = ("algorithm", "env", "preset", *_VALUES)
@@ -72,10 +74,15 @@ class SweepPlan(ConfigModel):
     minimize: bool = False
     """True if lower values are better."""
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """The dimensions by path."""
         return parse_space(self.over)
+
+    @field_validator("seeds")
+    @classmethod
+    def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(seeds))  # a run of its own for each
 
     def run_config(self, point: Point, load: discovery.Loader = discovery.load) -> tuple[RunConfig, str]:
         """Return the configuration of a point's runs, without a seed, and the preset contained in it.
@@ -235,11 +242,12 @@ def _source(given: Any, errors: list[ConfigError]) -> Any:
 
 
 def _seeds(given: Any) -> Any:
-    """Return a number n of seeds as 0 to n - 1, a list without duplicates, anything else unchanged."""
+    """Return a number n of seeds as 0 to n - 1, anything else unchanged."""
     if isinstance(given, bool) or not isinstance(given, int):
-        return list(dict.fromkeys(given)) if isinstance(given, list | tuple) else given
-    if given < 1:
-        raise ConfigError(f"must be a number of seeds or a list, got {given}", "seeds", "Next: --seeds 3")
+        return given
+    if not 1 <= given <= _MOST_SEEDS:
+        problem = f"must be a number of seeds up to {_MOST_SEEDS:,}, or a list of them, got {shown(given)}"
+        raise ConfigError(problem, "seeds", "Next: --seeds 3")
     return list(range(given))
 
 

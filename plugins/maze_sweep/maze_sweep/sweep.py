@@ -29,6 +29,7 @@ from maze_sweep.trials import (
     RunState,
     SweepRun,
     Trial,
+    holds_another,
     mark_pruned,
     new_trial,
     read_trials,
@@ -67,16 +68,20 @@ class Sweep:
         self._before: SweepPlan | None = None
         self.trials: list[Trial] = []
         self._values_told = 0
-        if self._folder is not None and (before := read_plan(self._folder)):
-            self._before = make_plan(before, self._load)
-            check_continues(plan, self._before, self._folder)
-            self.trials = read_trials(self._folder, plan)
+        self._read_earlier()
         searcher = self._load("searcher", plan.searcher.name)
         with named("searcher", plan.searcher.name, " cannot be built"):
             self.searcher: Searcher = searcher(plan.searcher)
         self._guarded = GuardedSearcher(self.searcher, plan.searcher.name)
         self._prunes = type(self.searcher).prune is not Searcher.prune
         self.total_trials = len(self.trials)
+
+    def _read_earlier(self) -> None:
+        """Take the plan and the trials from the folder, if there are any."""
+        if self._folder is not None and (before := read_plan(self._folder)):
+            self._before = make_plan(before, self._load)
+            check_continues(self.plan, self._before, self._folder)
+            self.trials = read_trials(self._folder, self.plan)
 
     @property
     def folder(self) -> Path:
@@ -102,7 +107,7 @@ class Sweep:
         """Take the states of all runs from the folder, to rank them; nothing is run or written."""
         for run in self.runs:
             record = run.record()
-            if record is not None and run.state != "pruned":
+            if record is not None and run.state not in ("pruned", "failed"):
                 run.state, run.reason = record.state, record.reason
 
     def _check_learned(self) -> None:
@@ -125,18 +130,18 @@ class Sweep:
             ConfigError: the folder cannot be written, another process runs this sweep, the searcher refuses it, or
                 earlier runs show that the metric is wrong.
         """
-        existed = self._folder is not None and self._folder.exists()
-        self._create_folder()
+        created = self._create_folder()
+        self._lock = lock(self.folder)
         try:
-            self._lock = lock(self.folder)
+            self._read_earlier()  # another process may have gone on with it until now
             self._make_places()
             self._check_earlier_runs()
             if not self.searcher.foresees:
                 self._setup_searcher(self.folder)
         except ConfigError:
-            self.close()
-            if not existed:
+            if created:  # and locked: nobody else writes there
                 shutil.rmtree(self.folder)
+            self.close()
             raise
         except GivenUp:
             self._refuse_to_wait("it was setting up")
@@ -158,16 +163,23 @@ class Sweep:
         if self._refused is not None:
             raise self._refused
 
-    def _create_folder(self) -> None:
+    def _create_folder(self) -> bool:
+        """Create the folder; return False if it was there."""
         plan = self.plan
         try:
             if self._folder is None:
                 first, _ = plan.run_config(next(probes(plan.space)), self._load)
                 self._folder = new_folder(first.env_title, plan.algorithm, "sweep")
-            self._folder.mkdir(parents=True, exist_ok=True)
+                return True
+            self._folder.mkdir(parents=True)
+        except FileExistsError as error:
+            if self._folder is None or not self._folder.is_dir():
+                raise ConfigError(f"{error.filename} is not a folder", "--dir", "Name another folder.") from error
+            return False
         except OSError as error:
             where = error.filename or self._folder
             raise ConfigError(f"cannot create {where}: {error.strerror}", "--dir", "Name another folder.") from error
+        return True
 
     def _make_places(self) -> None:
         """Create the folders of runs and logs; in an untrusted folder they might be links out of it."""
@@ -293,12 +305,17 @@ class Sweep:
         return True
 
     def _configure(self, trial: Trial) -> None:
-        """Assemble the configuration; a point that is not valid fails only its own runs."""
+        """Assemble the configuration; a point that is not valid, or a run of another, fails only its own runs."""
+        if all(run.state == "failed" for run in trial.runs):  # outside of the space
+            return
         try:
             trial.config, trial.preset = self.plan.run_config(trial.point, self._load)
         except ConfigError as error:
             for run in trial.runs:
                 run.state, run.reason = "failed", " ".join(str(error).split())
+        for run in trial.runs:
+            if problem := holds_another(trial, run):
+                run.state, run.reason = "failed", problem
 
     def _start(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
         if trial.config is None:

@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from maze_compare.groups import Spread, spread
+from maze_compare.groups import Spread, flatten, spread
 from maze_compare.records import RunRecord, read_run
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError
-from maze_core.base.plain_json import checksummed, parse_json, parse_object, unsealed
+from maze_core.base.plain_json import checksummed, parse_json, unsealed
+from maze_core.base.terminal_text import shown
 from maze_core.plugins.config.run import RunConfig
-from maze_core.run.saved.metrics_file import METRICS_FILE
+from maze_core.run.saved.metrics_file import METRICS_FILE, parsed_epoch
 from maze_sweep.plan import SweepPlan
-from maze_sweep.searchers.space import Point
+from maze_sweep.searchers.space import Point, Space, other_paths, outside
 
 TRIALS, RUNS, LOGS = "trials.json", "runs", "logs"
 _TRIALS_BYTES = 100_000_000
+_MOST_AT_ONCE = 64_000_000
+"""Most bytes of a `metrics.jsonl` that are read at a time."""
 
 RunState = Literal["waiting", "running", "finished", "failed", "interrupted", "killed", "pruned"]
 """waiting: not started, or to be resumed; pruned: ended early by the searcher."""
@@ -47,22 +50,30 @@ class SweepRun:
         """Return epochs written since the last call; the run may still be writing."""
         last = self.epochs[-1]["epoch"] if self.epochs else 0
         try:
-            with files.open_file(self.run_dir / METRICS_FILE, "rb") as file:
+            with files.open_file(self.run_dir / METRICS_FILE, "rb", self.run_dir.parents[1]) as file:
                 # A resumed run rewrites the file: the same lines, up to its checkpoint.
                 file.seek(min(self._read, file.seek(0, os.SEEK_END)))
                 self._read = file.tell()
-                whole, newline, _torn = file.read().rpartition(b"\n")
+                whole, newline, _torn = file.read(_MOST_AT_ONCE).rpartition(b"\n")
         except OSError:
             return []
         self._read += len(whole) + len(newline)
-        fresh = [each for each in map(_epoch, whole.splitlines()) if each and each["epoch"] > last]
+        lines = (whole + newline).splitlines(keepends=True)
+        fresh = [each for each in map(parsed_epoch, lines) if each and each["epoch"] > last]
         self.epochs += fresh
         return fresh
 
+    def count(self, name: str) -> float:
+        """Return a counter of the newest epoch, such as `env_steps`; 0 without one."""
+        found: float | None = self.epochs[-1].get(name) if self.epochs else None
+        return found or 0
+
     def record(self) -> RunRecord | None:
-        """Return the record in its folder; None if there is no complete one."""
+        """Return the record in its folder; None without a complete one, or where the folder is a link."""
         if self._record is not None:
             return self._record
+        if any(each.is_symlink() for each in (self.run_dir, self.run_dir.parent)):
+            return None
         try:
             record = read_run(self.run_dir)
         except (ConfigError, OSError):
@@ -113,13 +124,18 @@ class Trial:
 
 
 def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan, parent: int | None = None) -> Trial:
-    """Return a trial with the states of its runs in the folder; its configuration is not set yet."""
-    runs = []
+    """Return a trial with the states of its runs in the folder; its configuration is not set yet.
+
+    The runs of a point outside of the plan's space have failed: nobody has looked at what they would do.
+    """
+    runs, problem = [], outside(point, plan.space)
     for seed in plan.seeds:
         name = _name(number, seed)
         run = SweepRun(name, seed, folder / RUNS / name, folder / LOGS / f"{name}.log")
         record = run.record()
-        if record is not None and record.state == "finished":
+        if problem:
+            run.state, run.reason = "failed", problem
+        elif record is not None and record.state == "finished":
             run.state, run.reason = "finished", record.reason
         runs.append(run)
     return Trial(number, point, None, "", runs, parent)
@@ -137,6 +153,21 @@ def mark_pruned(trial: Trial) -> None:
             run.state, run.reason = "pruned", "its trial was pruned"
 
 
+def holds_another(trial: Trial, run: SweepRun) -> str:
+    """Return in one sentence how the run in a trial's folder differs in seed or point; empty if it is the trial's."""
+    record = run.record()
+    if record is None or trial.config is None:
+        return ""
+    ours, theirs = flatten({**trial.config.model_dump(mode="json"), "seed": run.seed}), flatten(record.config)
+    for path in ("seed", *trial.point):
+        for each in ours.keys() & theirs.keys():  # parameters come and go with versions
+            inside = f"{each}.".startswith(f"{path}.") or path.startswith(f"{each}.")
+            if inside and ours[each] != theirs[each]:
+                has = f"{run.run_dir} holds a run with {each} {shown(theirs[each])}, and this trial has"
+                return f"{has} {shown(ours[each])}: move it elsewhere"
+    return ""
+
+
 def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     """Return the trials requested before the sweep was interrupted, in order.
 
@@ -149,7 +180,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
         trials = []
         # Earlier versions wrote a list without a checksum.
         for number, each in enumerate(saved if isinstance(saved, list) else unsealed(saved)["trials"]):
-            trial = new_trial(folder, number, dict(each["point"]), plan, _parent(each, number))
+            trial = new_trial(folder, number, _point(each, number, plan.space), plan, _parent(each, number))
             if each.get("pruned"):
                 mark_pruned(trial)
             trials.append(trial)
@@ -161,10 +192,23 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     return trials
 
 
+def _point(saved: dict[str, Any], number: int, space: Space) -> Point:
+    """Return the point of a saved trial, in a folder that may come from anyone."""
+    point = saved["point"]
+    if not isinstance(point, dict):
+        raise ValueError(f"the point of trial {number} is {shown(point)}")
+    if problem := other_paths(point, space):
+        raise ValueError(f"trial {number} has {problem}")
+    nested = {path: value for path, value in point.items() if isinstance(value, list | dict)}
+    if problem := outside(nested, {path: space[path] for path in nested}):
+        raise ValueError(f"in trial {number}, {problem}")
+    return point
+
+
 def _parent(saved: dict[str, Any], number: int) -> int | None:
     parent = saved.get("parent")
     if parent is not None and (type(parent) is not int or not 0 <= parent < number):
-        raise ValueError(f"the parent of trial {number} is {parent!r:.80}")
+        raise ValueError(f"the parent of trial {number} is {shown(parent)}")
     return parent
 
 
@@ -179,11 +223,3 @@ def write_trials(folder: Path, trials: list[Trial]) -> None:
         for each in trials
     ]
     files.write_bytes(folder / TRIALS, json.dumps(checksummed({"trials": saved}), indent=1).encode())
-
-
-def _epoch(line: bytes) -> dict[str, Any] | None:
-    try:
-        epoch = parse_object(line)
-    except ValueError:
-        return None
-    return epoch if isinstance(epoch.get("epoch"), int) else None

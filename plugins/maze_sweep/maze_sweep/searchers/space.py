@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import printable
+from maze_core.base.plain_json import is_number
+from maze_core.base.terminal_text import printable, shown
 from maze_core.plugins.config.plain_yaml import parse_value
 
 Point = dict[str, Any]
@@ -25,6 +26,8 @@ _RANGE = re.compile(r"\s*(?P<low>[^,\[\]{}:]+?)\s*\.\.\s*(?P<high>[^,\[\]{}:]+?)
 
 
 _COUNT = re.compile(r"0*([2-9]|[1-9][0-9]{1,4})")
+_FARTHEST = 1e300
+"""Largest end of a range: the difference of two is a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class Choices:
     """One of several values."""
 
     values: tuple[Any, ...]
+
+    def holds(self, value: Any) -> bool:
+        """Return True for one of the values."""
+        return any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,10 @@ class Range:
         """True if values are integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
+    def holds(self, value: Any) -> bool:
+        """Return True for a number of the range."""
+        return is_number(value) and self.low <= value <= self.high and (not self.whole or isinstance(value, int))
+
     def at(self, share: float) -> float:
         """Return the value at the fraction `share` of the way from `low` (0) to `high` (1)."""
         if self.log:
@@ -59,6 +70,20 @@ class Range:
 
 Dimension = Choices | Range
 Space = Mapping[str, Dimension]
+
+
+def other_paths(point: Mapping[Any, Any], space: Space) -> str:
+    """Say which paths a point has, where they are not the space's; empty if they are."""
+    if point.keys() == space.keys():
+        return ""
+    return f"values for {shown(list(point))}, but the search is over {printable(', '.join(space), 200)}"
+
+
+def outside(point: Point, space: Space) -> str:
+    """Say which value of a point is not in the space; empty if all are."""
+    strange = (path for path, dimension in space.items() if not dimension.holds(point[path]))
+    path = next(strange, None)
+    return "" if path is None else f"{path}: {shown(point[path])} is outside of the search space"
 
 
 def parse_space(over: Mapping[str, Any]) -> dict[str, Dimension]:
@@ -104,8 +129,8 @@ def _range(path: str, match: re.Match[str]) -> Range | list[Any]:
     log = options[:1] == ["log"]
     counts = options[log:]
     for number in (low, high):
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise ConfigError(f"a range needs two numbers, not {number!r}", where)
+        if not is_number(number) or abs(number) > _FARTHEST:
+            raise ConfigError(f"a range needs two numbers, not {shown(number)}; the largest is {_FARTHEST:g}", where)
     if not low < high:
         raise ConfigError(f"the range {low}..{high} must start below its end", where)
     if log and low <= 0:
