@@ -41,6 +41,10 @@ DESCRIPTION, EPISODES, COMPLETE = "trajectories.json", "episodes.jsonl", "comple
 REWARDS, WRAPPED = "rewards", "wrapped_rewards"
 FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
 
+PIECE = 2**22
+"""Numbers that are looked at together, so that episodes of any length take little memory."""
+_ROUNDING = 1e-4
+# Of a sum in float32, as a share of the sum of the sizes.
 _KIND = "rewards"
 
 
@@ -96,7 +100,7 @@ class EpisodeRecord:
     terminated: bool
     truncated: bool
     episode_return: float
-    """Raw sum of rewards."""
+    """Sum of the rewards of the environment."""
     seed: int | None
     """The seed passed to the environment's `reset`; None if unknown."""
     crc32: dict[str, int]
@@ -129,6 +133,20 @@ def column_problem(description: Description, column: str, rows: np.ndarray) -> s
     if isinstance(leaf, spaces.MultiBinary):
         return None if ((rows == 0) | (rows == 1)).all() else f"holds a value outside {leaf}"
     return None
+
+
+def return_problem(stated: float, rewards: np.ndarray) -> str | None:
+    """Return how the return that an episode states differs from its rewards, [L]; None if it is their sum.
+
+    Rewards were rounded to float32, and others may have added them up in it.
+    """
+    total = float(rewards.sum(dtype=np.float64))
+    if abs(stated - total) <= _ROUNDING * abs(total):
+        return None  # mostly: the sum of their sizes is larger
+    size = sum(float(np.abs(rewards[start : start + PIECE]).sum()) for start in range(0, len(rewards), PIECE))
+    if abs(stated - total) <= _ROUNDING * size + float(np.finfo(np.float32).tiny) * len(rewards):
+        return None
+    return f"has a return of {stated:.9g}, but its rewards add up to {total:.9g}"
 
 
 def checksum(rows: np.ndarray) -> int:

@@ -28,6 +28,7 @@ from maze_recordings.recording_files import (
     column_path,
     column_problem,
     encode_record,
+    return_problem,
     stored,
     write_complete,
     write_description,
@@ -186,6 +187,8 @@ def encode_episode(
         if problem:
             raise TrajectoryError(f"cannot record to {folder}: {name} of an episode {problem}")
         columns[name] = rows
+    if problem := return_problem(float(trajectory.episode_return), columns[REWARDS]):
+        raise TrajectoryError(f"cannot record to {folder}: an episode {problem}")
     record = EpisodeRecord(
         length=length,
         terminated=bool(trajectory.terminated),
