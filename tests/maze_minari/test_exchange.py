@@ -125,6 +125,15 @@ def test_what_cannot_be_exchanged_is_one_clear_error(minari, demos, tmp_path):
     maze("export", demos, "--id", "test/twice-v0", code=2)
 
 
+@pytest.mark.parametrize("env", ["x", None, {"id": [1]}, {"id": {}}, {"id": "nothing/here-v0"}])
+def test_an_origin_that_names_no_environment_is_left_out(minari, tmp_path, env):
+    with TrajectoryWriter(tmp_path / "a", spaces.Box(0, 1, (1,)), spaces.Discrete(2), {"env": env}) as writer:
+        obs, actions = {"observation": np.zeros((2, 1), np.float32)}, {"action": np.zeros(1, np.int64)}
+        writer.add(Trajectory(obs, actions, np.ones(1, np.float32), True, False, 1.0))
+    maze("export", tmp_path / "a", "--id", "test/strange-v0")
+    assert minari.load_dataset("test/strange-v0").spec.env_spec is None
+
+
 def test_without_the_package_it_says_what_to_install(demos, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "minari", None)
     assert 'pip install "minari[hdf5]"' in maze("export", demos, "--id", "a/b-v0", code=2).stderr

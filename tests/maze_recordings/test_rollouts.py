@@ -323,6 +323,7 @@ def test_trajectories_info_prints_facts(tmp_path):
     assert facts["action_space"] == {"type": "Discrete", "n": 2, "start": 0}
     text = CliRunner().invoke(app, ["trajectories", "info", str(tmp_path / "demos")])
     assert "Discrete(2)" in text.stdout
+    assert "source.policy  " in text.stdout  # what a recording says of itself is not taken for what was found in it
     missing = CliRunner().invoke(app, ["trajectories", "info", str(tmp_path / "nothing")])
     assert missing.exit_code == 2
     assert "nothing" in missing.stderr

@@ -20,6 +20,8 @@ from maze_core.envs.several.actors import TURN, ActorId, actors_of
 from maze_core.envs.spaces import Role, leaf_spec, leaves, start_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gymnasium import Space
 
     from maze_core.base.progress import Report
@@ -67,15 +69,14 @@ def export_minari(data: Trajectories, dataset_id: str) -> Path:
         ConfigError: the package minari is missing, or the id is malformed or taken.
     """
     minari = _minari()
-    env = data.description.source.get("env", {}).get("id")
-    known = env in gymnasium.registry and not data.description.source.get("wrappers")
+    env = _recorded_env(data.description.source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns about a missing author, description and the like
             written = minari.create_dataset_from_buffers(
                 dataset_id,
                 [_buffer(minari, data, episode) for episode in data],
-                env=gymnasium.spec(env) if known else None,
+                env=None if env is None else gymnasium.spec(env),
                 observation_space=data.observation_space,
                 action_space=data.action_space,
                 jpeg_encoding=False,
@@ -85,6 +86,13 @@ def export_minari(data: Trajectories, dataset_id: str) -> Path:
     if (actors := actors_of(data.observation_space)) is not None:
         written.storage.update_metadata({_ACTORS: [[name, kind] for name, kind in actors.actors.items()]})
     return Path(written.spec.data_path)
+
+
+def _recorded_env(source: Mapping[str, Any]) -> str | None:
+    """Return the id of the environment that a recording names; None if it is unknown, wrapped or not named."""
+    env = source.get("env")
+    name = env.get("id") if isinstance(env, dict) else None
+    return name if isinstance(name, str) and name in gymnasium.registry and not source.get("wrappers") else None
 
 
 _ACTORS = "maze_actors"
