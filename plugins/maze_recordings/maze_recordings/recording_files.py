@@ -143,7 +143,8 @@ def return_problem(stated: float, rewards: np.ndarray) -> str | None:
     total = float(rewards.sum(dtype=np.float64))
     if abs(stated - total) <= _ROUNDING * abs(total):
         return None  # mostly: the sum of their sizes is larger
-    size = sum(float(np.abs(rewards[start : start + PIECE]).sum()) for start in range(0, len(rewards), PIECE))
+    pieces = (rewards[start : start + PIECE] for start in range(0, len(rewards), PIECE))
+    size = sum(float(np.abs(each).sum(dtype=np.float64)) for each in pieces)
     if abs(stated - total) <= _ROUNDING * size + float(np.finfo(np.float32).tiny) * len(rewards):
         return None
     return f"has a return of {stated:.9g}, but its rewards add up to {total:.9g}"
