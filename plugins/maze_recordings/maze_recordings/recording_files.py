@@ -135,6 +135,11 @@ def column_problem(description: Description, column: str, rows: np.ndarray) -> s
     return None
 
 
+def is_seed(value: object) -> bool:
+    """Return True for a seed of 64 bits, as Minari draws them."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
+
+
 def return_problem(stated: float, rewards: np.ndarray) -> str | None:
     """Return how the return that an episode states differs from its rewards, [L]; None if it is their sum.
 
@@ -274,7 +279,7 @@ def read_records(folder: Path, version: int = VERSION) -> list[EpisodeRecord]:
 
 def _record(data: Any) -> EpisodeRecord:
     record = EpisodeRecord(**data)
-    if not isinstance(record.crc32, dict) or not (record.seed is None or is_count(record.seed)):
+    if not isinstance(record.crc32, dict) or not (record.seed is None or is_seed(record.seed)):
         raise ValueError("wrong types")
     sound = all(map(is_count, [record.length, *record.crc32.values()])) and record.length
     if not sound or type(record.terminated) is not bool or type(record.truncated) is not bool:
