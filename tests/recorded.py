@@ -39,8 +39,7 @@ def record(tmp_path):
                 rewards = reward(obs, actions) if reward else rng.normal(size=length)
                 ends = number % 3 == 0, number % 3 == 1
                 rewards = np.asarray(rewards, np.float32)
-                raw = 3 * float(rewards.sum())  # as under a wrapper that scales rewards
-                writer.add(Trajectory(obs, actions, rewards, *ends, raw))
+                writer.add(Trajectory(obs, actions, rewards, *ends, float(rewards.sum(dtype=np.float64))))
         return folder
 
     return build

@@ -23,7 +23,7 @@ class Trajectory:
     truncated: bool
     """At most one of `terminated` and `truncated` is set; neither: the recording was interrupted."""
     episode_return: float
-    """Raw sum of rewards."""
+    """Sum of `rewards`, before they were rounded to float32."""
     seed: int | None = None
     """The seed passed to the environment's `reset`; None if unknown."""
     wrapped_rewards: np.ndarray | None = None

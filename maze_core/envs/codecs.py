@@ -12,7 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import Tree, take_rows
 from maze_core.envs.checks import CORRECT_IT, MisfitError, UnlikeSpaceError, check_finite
 from maze_core.envs.leaf_values import LeafValues
-from maze_core.envs.spaces import Specs, allocate, leaf_spec, leaves, start_of
+from maze_core.envs.spaces import Specs, allocate, leaf_spec, leaves, start_of, whole_bounds
 
 
 def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
@@ -186,6 +186,12 @@ class ActionCodec:
         natives = {key: native(actions[key]) for key, native in self._natives.items()}
         return nest(self._space, natives, "action")
 
+    def executed(self, actions: Tree) -> Tree:
+        """Return a tree with leaves `[N, …]` as environments execute it, in new arrays: rounded, within the bounds."""
+        boxes = {leaf.key for leaf in self._leaves if isinstance(leaf.space, spaces.Box)}
+        done = {key: self._natives[key](actions[key]) if key in boxes else actions[key] for key in self.specs}
+        return {key: leaf.astype(self.specs[key].dtype) for key, leaf in done.items()}
+
     def tree(self, action: Any) -> Tree:
         """Return one action of the user as a tree of new arrays with leaves `[1, …]`."""
         tree = allocate(self.specs, (1,))
@@ -213,6 +219,7 @@ def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
     if not isinstance(space, spaces.Box):
         return lambda values: (values + start).astype(space.dtype, copy=False)
     low, high, dtype = np.asarray(space.low), np.asarray(space.high), np.dtype(space.dtype)
+    castable = () if dtype.kind == "f" else whole_bounds(space)
 
     def clipped(values: np.ndarray) -> np.ndarray:
         # Cast before clipping: values must stay within a bound that float32 rounds outwards.
@@ -222,7 +229,7 @@ def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
 
     def rounded(values: np.ndarray) -> np.ndarray:
         # Clipped as float64 first, since casting a float beyond an integer's range is undefined.
-        whole: np.ndarray = np.rint(np.clip(values.astype(np.float64), low, high)).astype(dtype)
+        whole: np.ndarray = np.rint(np.clip(values.astype(np.float64), *castable)).astype(dtype)
         np.clip(whole, low, high, out=whole)
         return whole
 

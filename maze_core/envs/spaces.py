@@ -127,6 +127,18 @@ def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     return np.where(low > -largest, low, -np.inf), np.where(high < largest, high, np.inf)
 
 
+def whole_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of a Box of integers or bools, float64: numbers between them can be cast to its dtype.
+
+    The largest integer of 64 bits is none of them: as float64 it is 2^63 or 2^64, which a cast makes negative or 0.
+    """
+    kind: np.dtype[Any] = np.dtype(space.dtype)
+    top = 1 if kind.kind == "b" else int(np.iinfo(kind).max)
+    largest = float(top) if int(float(top)) <= top else math.nextafter(float(top), 0)
+    low, high = (np.minimum(np.asarray(bound, np.float64), largest) for bound in (space.low, space.high))
+    return low, high
+
+
 def is_image(space: Space[Any]) -> bool:
     """Return True for a leaf treated as an image: a Box of three dimensions, or of two with dtype uint8."""
     if not isinstance(space, spaces.Box):

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from maze_core.envs.checks import MisfitError
 from maze_core.envs.codecs import follow, nest
-from maze_core.envs.spaces import choices_of, leaf_spec, leaves, start_of
+from maze_core.envs.spaces import choices_of, leaf_spec, leaves, start_of, whole_bounds
 from maze_core.envs.tensor_envs import arrays
 
 if TYPE_CHECKING:
@@ -126,4 +126,5 @@ def _native(space: Space[Any], device: torch.device) -> Callable[[Tensor], Tenso
     low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
     if dtype.is_floating_point:  # cast before clipping: values must stay within a bound that float32 rounds outwards
         return lambda values: values.to(dtype).clamp(low, high)
-    return lambda values: values.double().clamp(low, high).round().to(dtype).clamp(low, high)
+    lowest, highest = (torch.as_tensor(bound, device=device) for bound in whole_bounds(space))
+    return lambda values: values.double().clamp(lowest, highest).round().to(dtype).clamp(low, high)

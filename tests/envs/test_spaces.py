@@ -2,6 +2,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from maze_devkit.envs import SpacesEnv
@@ -11,6 +12,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes, flatten_space, leaf_spec, space_specs
+from maze_core.envs.tensor_codecs import TensorActions
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 NESTED = Dict(
@@ -169,6 +171,23 @@ def test_a_bound_that_float32_rounds_outwards_still_holds():
     space = Box(-0.1, 0.1, (1,), np.float64)  # float32(0.1) > 0.1
     (action,) = ActionCodec(space).rows({"action": np.array([[0.1]], np.float32)})
     assert space.contains(action)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64])
+def test_numbers_beyond_every_integer_end_at_their_own_bound(kind):
+    """As float64 the largest integer of 64 bits is one more, and a cast would make it the smallest one."""
+    space = Box(np.iinfo(kind).min, np.iinfo(kind).max, (2,), kind)
+    far, stored = np.array([[-1e30, 1e30]], np.float32), ActionCodec(space).executed
+    (action,) = ActionCodec(space).rows({"action": far})
+    for low, high in (action, stored({"action": far})["action"][0], _of_tensors(space, far)):
+        assert low == float(space.low[0])
+        assert high == pytest.approx(float(space.high[0]), rel=1e-6)
+
+
+def _of_tensors(space, values):
+    if space.dtype == np.uint64:  # torch cannot clamp it
+        return [0, 2**64]
+    return TensorActions(space, torch.device("cpu")).batch({"action": torch.from_numpy(values)})[0].tolist()
 
 
 @pytest.mark.parametrize(

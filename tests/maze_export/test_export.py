@@ -13,6 +13,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_export.export import export_policy
+from maze_export.graph import Units
 from maze_export.interface import METADATA
 from maze_recordings.rollouts import roll_out, task_of_plugin
 from torch import nn
@@ -128,6 +129,11 @@ def test_distributions_of_boxes(prepared, tmp_path, distribution):
     env = functools.partial(Anything, spaces.Box(-1, 1, (4,)), BOX)
     context = prepared(env, overrides={"model.distribution": distribution, "model.hidden": [8]})
     check_by_hand(context, export_policy(context.run, tmp_path / "a.onnx").file)
+
+
+def test_numbers_beyond_every_integer_end_at_their_own_bound():
+    wide = spaces.Box(-(2**63), 2**63 - 1, (2,), np.int64)
+    assert Units(wide)(torch.tensor([-1e30, 1e30])).tolist() == [-(2**63), 2**63 - 1024]
 
 
 class Own(nn.Module):

@@ -77,9 +77,17 @@ def external(location, constant=False):
     return model
 
 
-def noise(**changes):
+def noise(count=1, **changes):
     leaf = {**Leaf("noise/action", (3,), "float32", "gumbel").to_json(), **changes}
-    return {"inputs": [*Interface(SEES, DOES).to_json()["inputs"], leaf]}
+    return {"inputs": [*Interface(SEES, DOES).to_json()["inputs"], *[leaf] * count]}
+
+
+def listed():
+    """A network whose action is a sequence of arrays."""
+    model = graph()
+    model.graph.node[-1].CopyFrom(helper.make_node("SequenceConstruct", ["sum"], ["action"]))
+    model.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("action", TensorProto.INT64, None))
+    return model
 
 
 WRONG = {
@@ -92,7 +100,7 @@ WRONG = {
     "of another program": (lambda: graph().SerializeToString(), "was not written by `maze export`"),
     "no JSON": (lambda: described(graph(), "{"), "cannot be used"),
     "deep JSON": (lambda: described(graph(), "[" * 100_000), "cannot be used"),
-    "a list": (lambda: described(graph(), "[]"), "it is not a mapping"),
+    "JSON of a list": (lambda: described(graph(), "[]"), "it is not a mapping"),
     "no version": (lambda: described(graph(), format=True), "no format version"),
     "of later": (lambda: described(graph(), format=2), "its format is 2, but this maze-export reads up to 1"),
     "no space": (lambda: described(graph(), action_space=None), "does not describe a space"),
@@ -107,9 +115,14 @@ WRONG = {
     "memory, of later": (lambda: described(graph(), **noise(name="state/h")), "do not belong to its spaces"),
     "noise by another method": (lambda: described(graph(), **noise(draw="bytes")), "does not describe inputs"),
     "endless noise": (lambda: described(graph(), **noise(shape=[10**6] * 3)), "does not describe inputs"),
+    "much noise": (lambda: described(graph(), **noise(count=30, shape=[10**6])), "does not describe inputs"),
+    "noise of many axes": (lambda: described(graph(), **noise(shape=[1] * 100)), "does not describe inputs"),
+    "memory of axes": (lambda: described(graph(), **noise(name="state/h", shape=[1] * 100)), "not describe inputs"),
+    "noise that is nothing": (lambda: described(graph(), **noise(shape=[0, 2**62, 4])), "does not describe inputs"),
     "noise it does not take": (lambda: described(graph(), **noise()), "failed: "),
     "an action that is none": (lambda: described(graph(start=8)), "returned an action 'action' that does not exist"),
     "an action of floats": (lambda: described(graph(dtype=TensorProto.FLOAT)), "returned 'action' as float32"),
+    "a list": (lambda: described(listed()), "returned 'action' as a list instead of an array"),
     "another shape": (lambda: described(graph(axis=0)), r"returned 'action' as int64 \(3,\) instead of int64 \(1,\)"),
     "metadata that are not UTF-8": (lambda: with_other_bytes(b'"format"'), "not an ONNX file|cannot be used"),
     "a key that is not UTF-8": (lambda: with_other_bytes(b"maze"), "not an ONNX file|no metadata of Maze"),

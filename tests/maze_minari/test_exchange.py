@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import minari as package
 import numpy as np
 import pytest
@@ -46,7 +47,9 @@ def demos(tmp_path):
             actions = {"0": rng.integers(0, 2, (length, 2)), "1": rng.uniform(-1, 2, (length, 1)).astype(np.float32)}
             rewards = rng.integers(0, 9, length).astype(np.float32)
             end = length == 3
-            writer.add(Trajectory(obs, actions, rewards, end, not end, float(rewards.sum()), 17 + length))
+            writer.add(
+                Trajectory(obs, actions, rewards, end, not end, float(rewards.sum()), 2**64 - length)
+            )  # as Minari draws seeds
     return tmp_path / "demos"
 
 
@@ -117,12 +120,68 @@ def test_damaged_names_of_actors_are_one_clear_error(minari, turns, tmp_path, ac
     assert not (tmp_path / "back").exists()
 
 
+FIRST = "episode_0"
+
+
+def _elsewhere(file, other):
+    del file[FIRST]["rewards"]
+    file[FIRST]["rewards"] = h5py.ExternalLink(other, "rewards")
+
+
+def _from_bytes(file, other):
+    del file[FIRST]["rewards"]
+    file[FIRST].create_dataset("rewards", (3,), "f8", external=[(other, 0, 24)])
+
+
+DAMAGE = {
+    "a link to another file": (_elsewhere, "'rewards' is a link, and links are not followed here"),
+    "bytes of another file": (_from_bytes, "'rewards' is stored in another file"),
+    "an episode that is missing": (lambda file, _: file.__delitem__(FIRST), "episode 0 cannot be read"),
+    "no ends": (lambda file, _: _replace(file, "terminations", np.zeros(0, bool)), "episode 0 cannot be read"),
+    "texts": (lambda file, _: _replace(file, "rewards", np.array([b"x"] * 3)), "episode 0 cannot be read"),
+    "actions of another form": (lambda file, _: _replace(file, "actions", np.full(3, 0.5)), "episode 0 cannot be read"),
+    "a seed that is none": (lambda file, _: file[FIRST].attrs.__setitem__("seed", -1), "the seed of an episode is -1"),
+}
+
+
+def _replace(file, name, values):
+    del file[FIRST][name]
+    file[FIRST].create_dataset(name, data=values)
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_and_hostile_data_sets_are_one_clear_error(minari, demos, tmp_path, name):
+    maze("export", demos, "--id", "test/drive-v0")
+    data = tmp_path / "minari" / "test" / "drive-v0" / "data"
+    (other := tmp_path / "private").write_bytes(bytes(24))
+    change, words = DAMAGE[name]
+    with h5py.File(data / "main_data.hdf5", "r+") as file:
+        change(file, str(other))
+    assert words in maze("import", data, tmp_path / "back", code=2).stderr
+
+
+def test_more_episodes_than_bytes_are_refused(minari, demos, tmp_path):
+    maze("export", demos, "--id", "test/drive-v0")
+    file = tmp_path / "minari" / "test" / "drive-v0" / "data" / "metadata.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"total_episodes": 10**9}))
+    assert "names 1000000000 episodes" in maze("import", file.parent, tmp_path / "back", code=2).stderr
+
+
 def test_what_cannot_be_exchanged_is_one_clear_error(minari, demos, tmp_path):
     assert "nothing/here-v0" in maze("import", "nothing/here-v0", tmp_path / "new", code=2).stderr
     assert not (tmp_path / "new").exists()
     maze("export", demos, "--id", "no id at all", code=2)
     maze("export", demos, "--id", "test/twice-v0")
     maze("export", demos, "--id", "test/twice-v0", code=2)
+
+
+@pytest.mark.parametrize("env", ["x", None, {"id": [1]}, {"id": {}}, {"id": "nothing/here-v0"}])
+def test_an_origin_that_names_no_environment_is_left_out(minari, tmp_path, env):
+    with TrajectoryWriter(tmp_path / "a", spaces.Box(0, 1, (1,)), spaces.Discrete(2), {"env": env}) as writer:
+        obs, actions = {"observation": np.zeros((2, 1), np.float32)}, {"action": np.zeros(1, np.int64)}
+        writer.add(Trajectory(obs, actions, np.ones(1, np.float32), True, False, 1.0))
+    maze("export", tmp_path / "a", "--id", "test/strange-v0")
+    assert minari.load_dataset("test/strange-v0").spec.env_spec is None
 
 
 def test_without_the_package_it_says_what_to_install(demos, monkeypatch):

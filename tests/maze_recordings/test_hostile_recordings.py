@@ -74,6 +74,14 @@ def test_spaces(demos, number, role):
     check(demos, "trajectories.json")
 
 
+@pytest.mark.parametrize("stated", [1e6, -1e300, 0.0, 23.01])
+def test_a_return_that_is_not_the_sum_of_the_rewards(demos, stated):
+    path = demos / "episodes.jsonl"
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([changed(first, episode_return=stated), *rest, ""]))
+    check(demos, "episodes.jsonl", f"episode 0 has a return of {stated:.9g}")
+
+
 def test_deep_spaces_and_texts(demos):
     deep = BOX
     for _ in range(300):

@@ -102,13 +102,13 @@ class Overdone(ActingPolicy):
 
     def act(self, obs, rngs):
         rows = len(rngs)
-        return {"push": np.full((rows, 2), 7.4, np.float32), "count": np.full((rows, 1), 1.6, np.float32)}
+        filled = {"push": (2, 7.4), "count": (1, 1.6), "half": (1, 0.7)}
+        return {key: np.full((rows, size), value, np.float32) for key, (size, value) in filled.items()}
 
 
 def test_actions_are_recorded_as_the_environment_got_them(tmp_path):
-    space = spaces.Dict(
-        {"push": spaces.Box(-1, np.array([0.3, 2]), dtype=np.float64), "count": spaces.Box(0, 9, (1,), int)}
-    )
+    parts = {"push": spaces.Box(-1, np.array([0.3, 2]), dtype=np.float64), "count": spaces.Box(0, 9, (1,), int)}
+    space = spaces.Dict({**parts, "half": spaces.Box(-1, 1, (1,), np.float16)})
     env = SpacesEnv(spaces.Box(-1, 1, (2,)), space)
     roll_out(task(lambda: env, Overdone, num_envs=1), 1, record=tmp_path / "demos")
     (episode,) = load_trajectories(tmp_path / "demos")
@@ -117,6 +117,7 @@ def test_actions_are_recorded_as_the_environment_got_them(tmp_path):
         np.testing.assert_array_equal(received[key], env.last_action[key])
     np.testing.assert_array_equal(episode.actions["push"][0], np.float32([0.3, 2]))
     np.testing.assert_array_equal(episode.actions["count"][0], [2])
+    np.testing.assert_array_equal(episode.actions["half"][0], np.float32([np.float16(0.7)]))
 
 
 def test_a_policy_hears_of_every_episode():
@@ -322,6 +323,7 @@ def test_trajectories_info_prints_facts(tmp_path):
     assert facts["action_space"] == {"type": "Discrete", "n": 2, "start": 0}
     text = CliRunner().invoke(app, ["trajectories", "info", str(tmp_path / "demos")])
     assert "Discrete(2)" in text.stdout
+    assert "source.policy  " in text.stdout  # what a recording says of itself is not taken for what was found in it
     missing = CliRunner().invoke(app, ["trajectories", "info", str(tmp_path / "nothing")])
     assert missing.exit_code == 2
     assert "nothing" in missing.stderr

@@ -294,6 +294,9 @@ def test_an_existing_recording_is_not_overwritten(tmp_path):
         (lambda e: e.actions.pop("press"), "actions/press"),
         (lambda e: e.obs.update(zebra=e.obs["zebra"][:-1]), "observations/zebra.*shape"),
         (lambda e: e.obs.update(zebra=e.obs["zebra"].astype(np.float32)), "observations/zebra.*dtype"),
+        (lambda e: e.obs.update({"pair/1": np.full((4, 2), 2**20)}), "observations/pair/1.* value that int16 cannot"),
+        (lambda e: e.rewards.__setitem__(0, 9), "has a return of .*, but its rewards add up to"),
+        (lambda e: e.rewards.__setitem__(slice(None), 3e38), "has a return of .*, but its rewards add up to 9.*e.38"),
     ],
 )
 def test_a_wrong_trajectory_is_refused_and_leaves_no_trace(tmp_path, change, message):

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_recordings.demonstrations import as_trained
 from maze_recordings.loader import load_trajectories
-from maze_recordings.recording_files import DESCRIPTION, TrajectoryError
+from maze_recordings.recording_files import DESCRIPTION, EPISODES, TrajectoryError
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
@@ -45,8 +45,12 @@ NORMALISED = PluginConfig(name="normalize_reward")
 
 
 def test_a_recording_of_an_earlier_version_is_read_and_says_what_it_holds(tmp_path):
-    old = load_trajectories(recorded(tmp_path / "a", steps_of([1, 2]), wrappers=[NORMALISED], old=True))
+    folder = recorded(tmp_path / "a", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
+    (line,) = (folder / EPISODES).read_text().splitlines()  # what was paid below the wrappers
+    (folder / EPISODES).write_text(json.dumps(checksummed(unsealed(json.loads(line)) | {"episode_return": 50})) + "\n")
+    old = load_trajectories(folder)
     assert old.rewards.tolist() == [1, 2]
+    assert old[0].episode_return == 3
     assert old.description.rewards == "after the wrappers normalize_reward"
     plain = load_trajectories(recorded(tmp_path / "b", steps_of([1, 2]), old=True))
     assert plain.description.rewards == "of the environment"

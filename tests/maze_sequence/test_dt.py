@@ -207,6 +207,12 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(record
     goes_on_exactly("Pendulum-v1", "dt", same)
 
 
+def test_rewards_whose_sum_float32_cannot_hold_are_refused(quick, record):
+    folder = record(OBSERVATION, BOX, reward=lambda obs, actions: np.full(len(actions["action"]), 3e38))
+    with pytest.raises(ConfigError, match=r"the recorded rewards add up to .*e\+39, which float32 cannot hold"):
+        sequence(quick, folder).train()
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

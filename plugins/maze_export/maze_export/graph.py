@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree
     from maze_core.models.tree_distribution import TreeDistribution
+
+
+_LARGEST = math.nextafter(2.0**63, 0)
+"""The largest float64 that fits into an int64."""
 
 
 class ExportedPolicy(nn.Module):
@@ -149,7 +154,7 @@ def _float(action: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Ten
 def _whole(action: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
     # Clipped as float64 first, since casting a float beyond an integer's range is undefined; then as integers, which
     # are exact beyond 2^53.
-    whole = action.double().clamp(low.double(), high.double()).round().to(torch.int64)
+    whole = action.double().clamp(low.double(), high.double().clamp(max=_LARGEST)).round().to(torch.int64)
     return whole.clamp(low.to(torch.int64), high.to(torch.int64)).to(dtype)
 
 

@@ -38,6 +38,7 @@ CHECKS = (
 """What a file says about the values of its inputs."""
 DRAWS = ("gumbel", "logistic", "standard_exponential", "standard_normal", "uniform")
 """Distributions of noise: methods of `numpy.random.Generator` that take a `size`."""
+_MOST_AXES = 32
 _GENERATED = ("action", "next_state", "noise", "observation", "state")
 
 
@@ -138,6 +139,8 @@ def read_interface(text: str) -> Interface:
     try:
         noise = tuple(_noise(each) for each in data["inputs"] if str(each["name"]).startswith("noise/"))
         state = tuple(_state(each) for each in data["inputs"] if str(each["name"]).startswith("state/"))
+        if sum(math.prod(leaf.shape) for leaf in (*noise, *state)) > MAX_ENTRIES:
+            raise TypeError("too large")
         interface = Interface(seen, done, noise, state)
     except (LookupError, TypeError) as error:
         raise ValueError("its metadata does not describe inputs and outputs") from error
@@ -148,17 +151,23 @@ def read_interface(text: str) -> Interface:
 
 
 def _state(data: dict[str, Any]) -> Leaf:
-    shape = tuple(data["shape"])
-    if data["dtype"] not in ("float32", "int64") or not all(map(is_count, shape)) or math.prod(shape) > MAX_ENTRIES:
+    if data["dtype"] not in ("float32", "int64"):
         raise TypeError(data)
-    return Leaf(str(data["name"]), shape, data["dtype"])
+    return Leaf(str(data["name"]), _shape(data), data["dtype"])
 
 
 def _noise(data: dict[str, Any]) -> Leaf:
-    shape = tuple(data["shape"])
-    if data["draw"] not in DRAWS or not all(map(is_count, shape)) or math.prod(shape) > MAX_ENTRIES:
+    if data["draw"] not in DRAWS:
         raise TypeError(data)
-    return Leaf(str(data["name"]), shape, "float32", data["draw"])
+    return Leaf(str(data["name"]), _shape(data), "float32", data["draw"])
+
+
+def _shape(data: dict[str, Any]) -> tuple[int, ...]:
+    """Return a shape of which NumPy makes an array; how large that is, is counted over all leaves."""
+    shape = tuple(data["shape"])
+    if len(shape) > _MOST_AXES or not all(map(is_count, shape)) or 0 in shape:
+        raise TypeError(data)
+    return shape
 
 
 def _input_name(key: str) -> str:

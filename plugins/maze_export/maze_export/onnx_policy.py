@@ -98,9 +98,8 @@ class OnnxPolicy(ActingPolicy):
             raise RunError(f"the network in {self.config.file} failed: {_reason(error)}") from None
         arrays, after = arrays[: len(self._outputs)], arrays[len(self._outputs) :]
         for leaf, array in zip(self._state, after, strict=True):
-            if (array.shape, array.dtype.name) != ((len(rngs), *leaf.shape), leaf.dtype):
-                got = f"{leaf.name!r} as {array.dtype} {array.shape}"
-                raise RunError(f"the network in {self.config.file} returned {got}")
+            if problem := _misfit(leaf, array, len(rngs)):
+                raise RunError(f"the network in {self.config.file} returned {problem}")
             self._remembered[leaf.name] = np.array(array)
         problems = (out.problem(array, len(rngs)) for out, array in zip(self._outputs.values(), arrays, strict=True))
         if problem := next((each for each in problems if each), None):
@@ -121,9 +120,8 @@ class _Output(NamedTuple):
 
     def problem(self, array: np.ndarray, rows: int) -> str | None:
         """Return what is wrong with an output, as the end of a sentence."""
-        shape = (rows, *self.leaf.shape)
-        if array.shape != shape or array.dtype.name != self.leaf.dtype:
-            return f"{self.leaf.name!r} as {array.dtype} {array.shape} instead of {self.leaf.dtype} {shape}"
+        if problem := _misfit(self.leaf, array, rows):
+            return problem
         if self.count is not None and not np.all((array >= self.start) & (array < self.start + self.count)):
             return f"an action {self.leaf.name!r} that does not exist"
         return None
@@ -131,6 +129,16 @@ class _Output(NamedTuple):
     def stored(self, array: np.ndarray) -> np.ndarray:
         """Return the actions as policies return them: discrete values from 0 on."""
         return (array if self.count is None else array - self.start).astype(self.dtype)
+
+
+def _misfit(leaf: Leaf, value: Any, rows: int) -> str | None:
+    """Return how an output differs from an array of `rows` rows of a leaf, as the end of a sentence."""
+    if not isinstance(value, np.ndarray):
+        return f"{leaf.name!r} as a {type(value).__name__} instead of an array"
+    shape = (rows, *leaf.shape)
+    if value.shape == shape and value.dtype.name == leaf.dtype:
+        return None
+    return f"{leaf.name!r} as {value.dtype} {value.shape} instead of {leaf.dtype} {shape}"
 
 
 def _output(leaf: Leaf, space: Space[Any]) -> _Output:

@@ -14,12 +14,16 @@ from maze_recordings.trajectories import Trajectories
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.codecs import nest
 from maze_core.envs.several.actors import TURN, ActorId, actors_of
-from maze_core.envs.spaces import Role, leaf_spec, leaves, start_of
+from maze_core.envs.spaces import Role, leaves, start_of
+from maze_minari.storage import check_contained, check_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gymnasium import Space
 
     from maze_core.base.progress import Report
@@ -41,16 +45,25 @@ def import_minari(source: str, folder: Path, report: Report | None = None) -> in
         ConfigError: the package minari is missing, or a space is not supported.
         TrajectoryError: there is no such data set, it cannot be read, or the folder is in use.
     """
-    data = _opened(source)
-    about = {"minari": str(data.spec.dataset_id or source), "path": str(source)}
+    data, name = _opened(source)
+    about = {"minari": name, "path": str(source)}
     with TrajectoryWriter(folder, _with_actors(data, source), data.action_space, about) as writer:
         for done, index in enumerate(map(int, data.episode_indices), 1):
-            (episode,) = data.iterate_episodes([index])
-            (facts,) = data.storage.get_episode_metadata([index])
-            writer.add(_trajectory(data, episode, facts.get("seed")))
+            writer.add(_read(data, index, source))
             if report is not None:
                 report(done, len(data))
     return len(data)
+
+
+def _read(data: Any, index: int, source: str) -> Trajectory:
+    """Return an episode of a data set. Raises TrajectoryError where it cannot be read."""
+    try:
+        (episode,) = data.iterate_episodes([index])
+        (facts,) = data.storage.get_episode_metadata([index])
+        return _trajectory(data, episode, facts.get("seed"))
+    except Exception as error:  # Minari and its storage raise whatever they meet
+        reason = printable(str(error).strip() or type(error).__name__, 200)
+        raise TrajectoryError(f"{source} is damaged: episode {index} cannot be read: {reason}") from error
 
 
 def export_minari(data: Trajectories, dataset_id: str) -> Path:
@@ -67,15 +80,14 @@ def export_minari(data: Trajectories, dataset_id: str) -> Path:
         ConfigError: the package minari is missing, or the id is malformed or taken.
     """
     minari = _minari()
-    env = data.description.source.get("env", {}).get("id")
-    known = env in gymnasium.registry and not data.description.source.get("wrappers")
+    env = _recorded_env(data.description.source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns about a missing author, description and the like
             written = minari.create_dataset_from_buffers(
                 dataset_id,
                 [_buffer(minari, data, episode) for episode in data],
-                env=gymnasium.spec(env) if known else None,
+                env=None if env is None else gymnasium.spec(env),
                 observation_space=data.observation_space,
                 action_space=data.action_space,
                 jpeg_encoding=False,
@@ -85,6 +97,13 @@ def export_minari(data: Trajectories, dataset_id: str) -> Path:
     if (actors := actors_of(data.observation_space)) is not None:
         written.storage.update_metadata({_ACTORS: [[name, kind] for name, kind in actors.actors.items()]})
     return Path(written.spec.data_path)
+
+
+def _recorded_env(source: Mapping[str, Any]) -> str | None:
+    """Return the id of the environment that a recording names; None if it is unknown, wrapped or not named."""
+    env = source.get("env")
+    name = env.get("id") if isinstance(env, dict) else None
+    return name if isinstance(name, str) and name in gymnasium.registry and not source.get("wrappers") else None
 
 
 _ACTORS = "maze_actors"
@@ -116,13 +135,19 @@ def _minari() -> Any:
     return minari
 
 
-def _opened(source: str) -> Any:
+def _opened(source: str) -> tuple[Any, str]:
+    """Return a data set and its name."""
     minari = _minari()
     folder = next((each for each in (Path(source), Path(source) / "data") if (each / "metadata.json").exists()), None)
     try:
-        return minari.load_dataset(source) if folder is None else minari.MinariDataset(folder)
+        if folder is not None:
+            check_count(folder)
+        data = minari.load_dataset(source) if folder is None else minari.MinariDataset(folder)
+        check_contained(Path(data.spec.data_path))
+        return data, str(data.spec.dataset_id or source)
     except Exception as error:  # Minari raises whatever its storage raises
-        raise TrajectoryError(f"{source} cannot be read as a Minari data set: {error}") from error
+        reason = printable(str(error).strip() or type(error).__name__, 300)
+        raise TrajectoryError(f"{source} cannot be read as a Minari data set: {reason}") from error
 
 
 def _trajectory(data: Any, episode: Any, seed: int | None) -> Trajectory:
@@ -145,9 +170,8 @@ def _tree(space: Space[Any], role: Role, values: Any) -> Tree:
         value = values
         for part in leaf.path:
             value = value[part]
-        start, spec = start_of(leaf.space), leaf_spec(leaf.space, role)
-        rows = np.asarray(value) if start is None else np.asarray(value) - start
-        tree[leaf.key] = rows.astype(spec.dtype, copy=False)
+        start, rows = start_of(leaf.space), np.asarray(value)
+        tree[leaf.key] = rows if start is None else rows - start  # the writer sees to the dtype
     return tree
 
 

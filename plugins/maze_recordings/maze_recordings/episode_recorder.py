@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from gymnasium import spaces
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
-from maze_core.base.tree import map_tree, take_rows
+from maze_core.base.tree import take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.stepper import Stepper
 from maze_core.data.trajectory import Trajectory
+from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
-from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
 from maze_core.envs.wrappers.carry import cycled
 from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gymnasium import Space
+    from collections.abc import Callable, Sequence
 
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.agent import Agent, Choice
@@ -124,7 +122,7 @@ class _Recording:
         self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
         self._agents = len(agents_of(env))
         self._playing = set(range(copies_of(env)))
-        self._clips = _clips(env)
+        self._codec = ActionCodec(env.action_space)
         self._assembler = Assembler(env.num_envs)
         self._past: list[_Steps] = []
         """What each step completed."""
@@ -139,9 +137,8 @@ class _Recording:
         return allocate(self._specs, (self._rows,))
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        """Keep the transitions that are complete, with actions clipped to their bounds as they were executed."""
-        taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
-        done = self._assembler.add(obs, taken, result, following)
+        """Keep the transitions that are complete, with actions as the environment executed them."""
+        done = self._assembler.add(obs, self._codec.executed(choice.actions), result, following)
         rewards = done.rewards.copy()
         self._past.append(_Steps(done.rows, done.obs, done.actions, rewards, rewards if done.raw is None else done.raw))
         for k in np.flatnonzero(done.ended).tolist() if len(result.final_indices) else ():
@@ -168,22 +165,9 @@ class _Recording:
         past = self._past[self._begun[row] :]
         steps = [(each, k) for each in past if (k := each.place(row)) is not None]
         obs = {key: np.stack([*(each.obs[key][k] for each, k in steps), last]) for key, last in final.items()}
-        actions = {key: np.stack([each.actions[key][k] for each, k in steps]) for key in self._clips}
+        actions = {key: np.stack([each.actions[key][k] for each, k in steps]) for key in self._codec.specs}
         wrapped = np.array([each.rewards[k] for each, k in steps], np.float32)
         raw = np.array([each.raw[k] for each, k in steps], np.float32)
         seed = None if self._seeds is None else self._seeds(row // max(1, self._agents), 0)
         total = float(raw.sum(dtype=np.float64))
         return Trajectory(obs, actions, raw, terminated, not terminated, total, seed, wrapped)
-
-
-def _clips(env: VectorEnv) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Return for each leaf of actions a function that copies them, clipped to their bounds."""
-    return map_tree(_clip, flatten_space(env.action_space, "action"))
-
-
-def _clip(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that copies actions [N, …], clipped to the bounds of a leaf."""
-    if not isinstance(space, spaces.Box):
-        return np.array
-    low, high, whole = space.low, space.high, np.dtype(space.dtype).kind != "f"
-    return lambda values: np.clip(np.rint(values) if whole else values, low, high).astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from maze_recordings.recording_files import (
     DESCRIPTION,
     EPISODES,
     FOLDERS,
+    PIECE,
     REWARDS,
     WRAPPED,
     Description,
@@ -33,6 +35,7 @@ from maze_recordings.recording_files import (
     column_role,
     read_description,
     read_records,
+    return_problem,
     stored,
 )
 from maze_recordings.trajectories import Trajectories
@@ -71,14 +74,25 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
     _verify([each for column in columns.values() for each in column], description, workers, report)
     arrays = map_tree(lambda column: _joined([part.rows for part in column]), columns)
     trees = {role: {n.partition("/")[2]: a for n, a in arrays.items() if column_role(n) == role} for role in FOLDERS}
+    found = tuple(record for _, records in parts for record in records)
     return Trajectories(
         description,
-        tuple(record for _, records in parts for record in records),
+        found if description.is_raw else _as_rewarded(found, arrays[REWARDS]),
         trees["observation"],
         trees["action"],
         arrays[REWARDS],
         arrays.get(WRAPPED),
     )
+
+
+def _as_rewarded(records: tuple[EpisodeRecord, ...], rewards: np.ndarray) -> tuple[EpisodeRecord, ...]:
+    """Return episodes of an earlier version with the returns of their rewards, which are those after the wrappers.
+
+    What they state are returns of the environment, which nothing in the recording confirms.
+    """
+    starts = np.cumsum([0, *(record.length for record in records[:-1])])
+    returns = np.add.reduceat(rewards, starts, dtype=np.float64).tolist()
+    return tuple(replace(record, episode_return=total) for record, total in zip(records, returns, strict=True))
 
 
 def recordings(path: Path) -> list[Path]:
@@ -200,8 +214,19 @@ def _verify_chunk(description: Description, column: _Column, rows: np.ndarray, c
         following = position + record.rows(column.name)
         if checksum(rows[position:following]) != record.crc32.get(column.name):
             raise TrajectoryError(f"{column.path} is damaged: episode {episode} does not match its checksum")
+        if column.name == REWARDS and description.is_raw:
+            _check_return(column.folder, episode, record, rows[position:following])
         position = following
-    problem = column_problem(description, column.name, rows[start:stop])
-    if problem:
-        raise TrajectoryError(f"{column.path} {problem}")
+    step = max(1, PIECE // max(1, math.prod(column.spec.shape)))
+    for begin in range(start, stop, step):
+        problem = column_problem(description, column.name, rows[begin : min(begin + step, stop)])
+        if problem:
+            raise TrajectoryError(f"{column.path} {problem}")
     return rows[start:stop].nbytes
+
+
+def _check_return(folder: Path, episode: int, record: EpisodeRecord, rewards: np.ndarray) -> None:
+    """Raise TrajectoryError where an episode states another return than its rewards [L] have, if all are finite."""
+    problem = return_problem(record.episode_return, rewards)
+    if problem and np.isfinite(rewards.sum(dtype=np.float64)):
+        raise TrajectoryError(f"{folder / EPISODES} is damaged: episode {episode} {problem}")

@@ -41,6 +41,10 @@ DESCRIPTION, EPISODES, COMPLETE = "trajectories.json", "episodes.jsonl", "comple
 REWARDS, WRAPPED = "rewards", "wrapped_rewards"
 FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
 
+PIECE = 2**22
+"""Numbers that are looked at together, so that episodes of any length take little memory."""
+_ROUNDING = 1e-4
+# Of a sum in float32, as a share of the sum of the sizes.
 _KIND = "rewards"
 
 
@@ -96,7 +100,7 @@ class EpisodeRecord:
     terminated: bool
     truncated: bool
     episode_return: float
-    """Raw sum of rewards."""
+    """Sum of the rewards of the environment."""
     seed: int | None
     """The seed passed to the environment's `reset`; None if unknown."""
     crc32: dict[str, int]
@@ -129,6 +133,26 @@ def column_problem(description: Description, column: str, rows: np.ndarray) -> s
     if isinstance(leaf, spaces.MultiBinary):
         return None if ((rows == 0) | (rows == 1)).all() else f"holds a value outside {leaf}"
     return None
+
+
+def is_seed(value: object) -> bool:
+    """Return True for a seed of 64 bits, as Minari draws them."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
+
+
+def return_problem(stated: float, rewards: np.ndarray) -> str | None:
+    """Return how the return that an episode states differs from its rewards, [L]; None if it is their sum.
+
+    Rewards were rounded to float32, and others may have added them up in it.
+    """
+    total = float(rewards.sum(dtype=np.float64))
+    if abs(stated - total) <= _ROUNDING * abs(total):
+        return None  # mostly: the sum of their sizes is larger
+    pieces = (rewards[start : start + PIECE] for start in range(0, len(rewards), PIECE))
+    size = sum(float(np.abs(each).sum(dtype=np.float64)) for each in pieces)
+    if abs(stated - total) <= _ROUNDING * size + float(np.finfo(np.float32).tiny) * len(rewards):
+        return None
+    return f"has a return of {stated:.9g}, but its rewards add up to {total:.9g}"
 
 
 def checksum(rows: np.ndarray) -> int:
@@ -255,7 +279,7 @@ def read_records(folder: Path, version: int = VERSION) -> list[EpisodeRecord]:
 
 def _record(data: Any) -> EpisodeRecord:
     record = EpisodeRecord(**data)
-    if not isinstance(record.crc32, dict) or not (record.seed is None or is_count(record.seed)):
+    if not isinstance(record.crc32, dict) or not (record.seed is None or is_seed(record.seed)):
         raise ValueError("wrong types")
     sound = all(map(is_count, [record.length, *record.crc32.values()])) and record.length
     if not sound or type(record.terminated) is not bool or type(record.truncated) is not bool:

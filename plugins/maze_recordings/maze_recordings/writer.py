@@ -28,6 +28,8 @@ from maze_recordings.recording_files import (
     column_path,
     column_problem,
     encode_record,
+    is_seed,
+    return_problem,
     stored,
     write_complete,
     write_description,
@@ -181,17 +183,24 @@ def encode_episode(
         rows = np.asarray(given[name])
         problem = _misfit(rows, spec, length + name.startswith(FOLDERS["observation"]))
         if problem is None:
-            rows = np.ascontiguousarray(rows, stored(spec.dtype))
-            problem = column_problem(description, name, rows)
+            kept = np.ascontiguousarray(rows, stored(spec.dtype))
+            same = rows.dtype == spec.dtype or spec.dtype.kind == "f" or np.array_equal(kept, rows)
+            problem = column_problem(description, name, kept) if same else f"holds a value that {spec.dtype} cannot"
+            rows = kept
         if problem:
             raise TrajectoryError(f"cannot record to {folder}: {name} of an episode {problem}")
         columns[name] = rows
+    if problem := return_problem(float(trajectory.episode_return), columns[REWARDS]):
+        raise TrajectoryError(f"cannot record to {folder}: an episode {problem}")
+    seed = None if trajectory.seed is None else int(trajectory.seed)
+    if seed is not None and not is_seed(seed):
+        raise TrajectoryError(f"cannot record to {folder}: the seed of an episode is {seed}, not a number of 64 bits")
     record = EpisodeRecord(
         length=length,
         terminated=bool(trajectory.terminated),
         truncated=bool(trajectory.truncated),
         episode_return=float(trajectory.episode_return),
-        seed=trajectory.seed,
+        seed=seed,
         crc32=map_tree(checksum, columns),
     )
     return columns, record

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from maze_recordings.recorded_steps import RecordedOrder, check_without_steps, load_recorded
 
+from maze_core.base.errors import ConfigError
 from maze_core.base.tree import take_rows
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.sequences import Sequences
@@ -62,9 +63,14 @@ class DecisionTransformer(Algorithm):
         paid = np.cumsum(data.rewards, dtype=np.float64) - data.rewards
         lengths = np.diff(data.starts)
         before = np.repeat(paid[data.starts[:-1]], lengths)
-        self._returns = (np.repeat(returns, lengths) - (paid - before)).astype(np.float32)
+        left = np.repeat(returns, lengths) - (paid - before)
+        largest = float(np.abs(left).max())
+        if largest > np.finfo(np.float32).max:
+            problem = f"the recorded rewards add up to {largest:.3g}, which float32 cannot hold"
+            raise ConfigError(problem, "algorithm.dataset", "Next: record with smaller rewards")
+        self._returns = left.astype(np.float32)
         self._policy.context.target.fill_(float(returns.max()))
-        self._policy.context.scale.fill_(max(float(np.abs(self._returns).max()), 1e-6))
+        self._policy.context.scale.fill_(max(largest, 1e-6))
 
     def batches(self) -> Iterator[Batch]:
         """Yield stretches of episodes that end at steps drawn with replacement."""

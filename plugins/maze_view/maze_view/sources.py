@@ -71,11 +71,11 @@ def recording_source(folder: Path, episodes: int, frames: int) -> Source:
     spaces = (data.observation_space, data.action_space)
     count = min(episodes, len(data))
     facts = {"episodes": len(data), "steps": data.steps, "observations": spaces[0], "actions": spaces[1]}
-    facts["rewards"] = data.description.rewards
+    facts["rewards"], source = data.description.rewards, data.description.source
     return {
         "name": text(folder),
         "of": "",
-        "facts": [[name, text(value)] for name, value in {**facts, **_cut(flatten(data.description.source))}.items()],
+        "facts": [[name, text(value)] for name, value in {**facts, **_cut(flatten({"source": source}))}.items()],
         "notes": [f"Shown are the first {count:,} of {len(data):,} episodes."] if count < len(data) else [],
         "changed": None,
         "config": "",

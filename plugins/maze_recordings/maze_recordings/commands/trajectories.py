@@ -42,7 +42,7 @@ def info(
     shown = {**facts, "observation_space": data.observation_space, "action_space": data.action_space}
     source = shown.pop("source")
     rows = [(name.replace("_", " "), _text(value)) for name, value in shown.items()]
-    output.print_table(("fact", "value"), rows + [(name, _text(value)) for name, value in source.items()])
+    output.print_table(("fact", "value"), rows + [(f"source.{name}", _text(value)) for name, value in source.items()])
 
 
 def _facts(data: Trajectories, folders: list[Path]) -> dict[str, Any]:
