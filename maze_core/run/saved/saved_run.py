@@ -24,7 +24,7 @@ from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.building import build
 from maze_core.run.run import Run
-from maze_core.run.saved.checkpoint import Checkpoint, check_finite, read_checkpoint
+from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, read_checkpoint
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
 from maze_core.run.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
@@ -70,7 +70,7 @@ def open_policy(
         run.run_dir, run.checkpoint = run_dir, folder.name
         _check_spaces(run)
         run.build_policy()
-        check_finite(run.policy, saved.model, "policy")
+        check_tensors(run.policy, saved.model, "policy")
         with _fitting(saved, "Open it with its own configuration."):
             run.policy.load_state_dict(saved.model)
             run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
