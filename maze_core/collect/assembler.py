@@ -129,12 +129,12 @@ class Assembler:
         saved: dict[str, Any] = {"open": self.open.copy(), "carried": held, "log_prob": self.log_prob.copy()}
         return saved if self._memory is None else {**saved, "remembered": copy_tree(self.before)}
 
-    def load_state(self, state: dict[str, Any], obs: Tree, actions: Tree) -> None:
+    def load_state(self, state: dict[str, Any], obs: Tree | None = None, actions: Tree | None = None) -> None:
         """Restore the result of `state()`.
 
         Args:
             state: the result.
-            obs: observations like those that it may hold, leaves [N, …].
+            obs: observations like those that it may hold, leaves [N, …]; None: they are not checked.
             actions: the same of actions.
 
         Raises:
@@ -142,8 +142,9 @@ class Assembler:
         """
         self.open[:] = state["open"]
         held = copy_tree(state["carried"])
-        if held:
+        if held and obs is not None:
             check_shapes(subtree(held, "obs/"), obs, "open observations")
+        if held and actions is not None:
             check_shapes(subtree(held, "action/"), actions, "open actions")
         self.obs, self.actions = subtree(held, "obs/"), subtree(held, "action/")
         self._reward[:] = held.get("reward", 0)
