@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from maze_core.base.saved_numbers import count_of, number_of
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.rounding import nearly_equal
 from maze_core.data.running_moments import RunningMoments
@@ -78,7 +79,22 @@ class RewardScale:
             "returns": dict(self._returns),
         }
 
-    def load_state(self, state: dict[str, Any], episodes: bool = True) -> None:
-        """Restore the result of `state()`; `episodes` False: the environments begin new ones."""
-        self._spreads = {int(group): RunningMoments(**values) for group, values in state["spreads"].items()}
+    def load_state(self, state: dict[str, Any], episodes: bool = True, columns: int | None = None) -> None:
+        """Restore the result of `state()`.
+
+        Args:
+            state: the result.
+            episodes: False: the environments begin new ones.
+            columns: N, which is the same for all sources; None: it is not known.
+
+        Raises:
+            ValueError: it is of other columns, or its statistics are not numbers.
+        """
+        self._spreads = {int(group): _moments(values) for group, values in state["spreads"].items()}
         self._returns = {int(source): returns for source, returns in state["returns"].items()} if episodes else {}
+        if any(returns.ndim != 1 or columns not in (None, len(returns)) for returns in self._returns.values()):
+            raise ValueError("another shape in its returns so far")
+
+
+def _moments(values: dict[str, Any]) -> RunningMoments:
+    return RunningMoments(count_of(values, "count"), number_of(values, "mean"), number_of(values, "squares"))

@@ -19,6 +19,9 @@ _OF_MAKERS = (*_OF_ENVIRONMENTS, "build_policy")
 WITHOUT_HOOKS = ("distribution", "memory", "runner", "policy", "searcher", "command")
 """Kinds whose plugins have methods that the core calls directly, and no hooks."""
 
+NEEDS_HOOKS = ("wrapper", "callback")
+"""Kinds whose plugins do nothing but by their hooks, and that nobody would miss without them."""
+
 
 def misplaced(kind: str, hook: str, wrapper: bool) -> str:
     """Return why a plugin of this kind cannot implement a hook; empty if it can.

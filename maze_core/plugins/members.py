@@ -14,7 +14,7 @@ import pluggy
 from maze_core.base.blame import blame, definition
 from maze_core.base.errors import ConfigError, MazeError, PluginError, say_where
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
+from maze_core.plugins.hook_kinds import NEEDS_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs, hookimpl
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class Registry(pluggy.PluginManager):
             raise PluginError(f"{each.title}: {_validation_message(error)}") from error
         except ValueError as error:
             raise PluginError(f"{each.title}: the same object is registered twice") from error
+        if each.kind in NEEDS_HOOKS and not any(_is_marked(_attribute(each.plugin, name)) for name in HOOKS):
+            raise PluginError(f"{each.title}: it implements no hook, so it would do nothing")
 
     def _check_marker(self, each: Member, name: str) -> None:
         """Refuse a method that has a hook's name but would never be called, and unsupported styles of hooks."""

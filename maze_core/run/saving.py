@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.process_state import global_states
 from maze_core.run.saved.append_only import GrowingFile
-from maze_core.run.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, write_checkpoint
 from maze_core.run.saved.kept_state import KeptState
 from maze_core.run.saved.manifest import CHECKPOINTS
 from maze_core.run.saved.metrics_file import METRICS_FILE
@@ -71,10 +71,10 @@ class Saving:
     def load(self, checkpoint: Checkpoint) -> None:
         """Restore the complete state from a checkpoint, after `Run.build` and before `Run.start_clock`."""
         run, saved = self._run, checkpoint.state
-        check_finite(run.policy, checkpoint.model, "policy")
+        check_tensors(run.policy, checkpoint.model, "policy")
         run.policy.load_state_dict(checkpoint.model)
         for name, module in run.modules.items():
-            check_finite(module, saved["modules"][name], name)
+            check_tensors(module, saved["modules"][name], name)
             module.load_state_dict(saved["modules"][name])
         # An older version saved the number of updates with the learner.
         run.state.load({"updates": saved["learner"].get("updates", 0), **saved})

@@ -14,6 +14,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.cli.commands.environment_list import BUILT, brief, list_environments
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
+from maze_core.plugins.config import presets
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -122,6 +123,19 @@ def test_sources_list_their_own_environments_or_stand_for_themselves(monkeypatch
     found = list_environments("c")
     assert "ZeroDivisionError: division by zero" in found.problems
     assert any(each.id == "CartPole-v1" for each in found.environments)
+
+
+def test_a_preset_is_read_once_for_all_algorithms_and_told_once_where_it_is_broken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets" / "CartPole-v1.yaml").write_text("algorithm: ppo\n")
+    (tmp_path / "presets" / "broken.yaml").write_text("a: [\n")
+    read, reader = [], presets.read_yaml
+    monkeypatch.setattr(presets, "read_yaml", lambda path: read.append(path) or reader(path))
+    found = list_environments("CartPole-v1")
+    assert len(read) == len(set(read)) > 2
+    assert len([each for each in found.problems if "broken.yaml" in each]) == 1
+    assert "CartPole-v1" in found.environments[0].presets["ppo"]
 
 
 def test_nothing_found_is_an_error_that_says_what_next():

@@ -182,7 +182,7 @@ def test_a_run_without_its_distribution_says_which_one_is_missing(quick, monkeyp
         RunContext.open(context.run_dir)
     assert str(caught.value) == (
         "model.distribution: unknown distribution 'mixture'\n"
-        "The run was written with maze-outside 1.0, which is not installed here."
+        "The run was written with maze-outside 1.0 (not installed here). Next: install what it was written with."
     )
 
 

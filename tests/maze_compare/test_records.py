@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 from maze_compare.groups import differing, flatten, group, labels, number, spread
-from maze_compare.records import find_records, read_run
+from maze_compare.records import DamagedRun, find_records, read_or_damaged, read_run
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.checksummed_yaml import checksummed
@@ -90,6 +92,21 @@ def test_damaged_folders_are_skipped_with_one_line(make_run, name, text):
     (line,) = said
     assert line.startswith(f"skipped {damaged}: ")
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("what", ["a link to itself", "a link to nothing", "a time that no calendar has"])
+def test_a_folder_whose_configuration_tells_no_time(make_run, what):
+    folder = make_run("a", [1.0])
+    path = folder / "config.yaml"
+    if "link" in what:
+        path.unlink()
+        path.symlink_to(path if "itself" in what else "nowhere")
+    else:
+        (folder / "run.json").unlink()
+        os.utime(path, (1e18, 1e18))
+    found = read_or_damaged(folder)
+    assert isinstance(found, DamagedRun)
+    assert found.changed.year <= date.today().year
 
 
 def test_what_to_do_about_a_damaged_folder_is_a_sentence_of_its_own(make_run):

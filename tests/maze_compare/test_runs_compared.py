@@ -95,6 +95,18 @@ def test_compare_says_whether_a_difference_means_anything(make_run, minimize):
     assert judged[0]["final_iqm"]["value"] == (11.5 if minimize else 61.5)
 
 
+def test_compare_says_which_packages_were_others(make_run):
+    folders = [make_run(f"v{seed}", [1.0], seed=seed, final=1.0) for seed in (0, 1)]
+    assert "the runs differ only in their seeds" in maze("compare", *folders).output
+    for number, folder in enumerate(folders, 1):
+        record = json.loads((folder / "run.json").read_text())
+        record["versions"] = {"maze-walk": f"{number}.0", "maze-ppo": "1.0", "maze-\x1b": ["odd"]}
+        (folder / "run.json").write_text(json.dumps(record))
+    said = maze("compare", *folders).output
+    assert "the runs were written with different versions of maze-walk 1.0, 2.0\n" in said
+    assert "differ only in their seeds" not in said
+
+
 def test_compare_turns_the_table_where_settings_outnumber_groups():
     lines = maze("compare", "runs/quick", "runs/other").stdout.splitlines()
     assert lines[0].split() == ["A", "B"]

@@ -93,6 +93,28 @@ def test_a_second_call_runs_only_what_is_missing(tmp_path):
     assert none.started == []
 
 
+def test_runs_of_other_settings_are_not_joined(tmp_path, monkeypatch):
+    """A preset may be another one by now; new runs would be ranked with the old ones."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "presets").mkdir()
+    preset = tmp_path / "presets" / "mine.yaml"
+    preset.write_text("algorithm: {name: ppo, gamma: 0.9}\nwrappers: [monitor]\n")
+    run(sweep(tmp_path / "s", preset="mine"), FakePool(outcomes={"t002-s0": "killed"}))
+    for text, problem in (
+        ("algorithm: {name: ppo, gamma: 0.5}\nwrappers: [monitor]\n", "algorithm.gamma=0.9, and now would have 0.5"),
+        ("algorithm: {name: ppo, gamma: 0.9}\nwrappers: [monitor, clip_reward]\n", "wrappers=[{"),
+    ):
+        preset.write_text(text)
+        with pytest.raises(ConfigError, match=re.escape(f"--dir: t000-s0 has {problem}")):
+            sweep(tmp_path / "s", preset="mine")
+    preset.write_text("algorithm: {name: ppo, gamma: 0.9}\nwrappers: [monitor]\n")
+    run(sweep(tmp_path / "s", preset="mine"), again := FakePool())
+    assert again.started == ["t002-s0"]
+    preset.write_text("algorithm: {name: ppo, gamma: 0.5}\n")
+    run(sweep(tmp_path / "s", preset="mine"), none := FakePool())  # all are done: they are ranked
+    assert none.started == []
+
+
 def test_seeds_and_trials_may_be_added(tmp_path):
     over = {"algorithm.lr": "1.0..9.0"}
     made = run(sweep(tmp_path / "s", over=over, searcher="random", trials=2, seeds=1), FakePool())

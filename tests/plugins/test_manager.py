@@ -327,6 +327,11 @@ class NoGenerator(Plugin):
         return None
 
 
+class Idle(Plugin):
+    def on_epoch_end_(self, run):
+        pass
+
+
 class WrappingObserver(Plugin):
     @hookimpl(wrapper=True)
     def on_epoch_end(self, run):
@@ -342,6 +347,7 @@ class WrappingObserver(Plugin):
         (OldStyle, "wrapper=True"),
         (NoGenerator, "not a generator"),
         (WrappingObserver, "cannot be a wrapper"),
+        (Idle, "implements no hook, so it would do nothing"),
     ],
 )
 def test_an_implementation_that_does_not_fit_is_refused_by_name(plugin, message):

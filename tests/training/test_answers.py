@@ -10,7 +10,7 @@ import torch
 
 from maze_core import RunContext
 from maze_core.base.errors import CheckpointError, PluginError
-from maze_core.base.saved_numbers import count_of, number_of
+from maze_core.base.saved_numbers import check_alike, check_range, count_of, number_of
 from maze_core.collect.collector import put
 from maze_core.learn import answers
 from maze_core.run.api import resume
@@ -156,6 +156,24 @@ def test_counts_and_numbers_of_a_saved_state_are_what_they_are_used_as():
             number_of(state, name)
 
 
+def test_arrays_of_a_saved_state_are_like_those_in_whose_place_they_are_to_be():
+    now = {"a": np.zeros((2, 3), np.float32)}
+    check_alike({"a": np.ones((2, 3), np.float32)}, now, "rows")
+    for saved, problem in (
+        ({}, "its rows should have a"),
+        (None, "its rows should have a"),
+        ({"a": [[0.0] * 3] * 2}, "another shape in its rows: a"),
+        ({"a": np.zeros((3, 2), np.float32)}, "another shape in its rows: a"),
+        ({"a": np.zeros((2, 3), np.float16)}, "another type of numbers in its rows: a"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            check_alike(saved, now, "rows")
+    check_range(np.array([0, 2]), 0, 3, "rows")
+    for values in ([3], [-1], [float("nan")]):
+        with pytest.raises(ValueError, match="impossible values in its rows"):
+            check_range(np.array(values), 0, 3, "rows")
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     overrides = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4}
@@ -164,6 +182,14 @@ def trained(tmp_path_factory):
     with RunContext("CartPole-v1", "ppo", preset="none", run_dir=folder, overrides=overrides, seed=1) as context:
         context.train()
     return folder
+
+
+def forged_part(saved, change):
+    return {**saved, **{key: value(saved[key]) if callable(value) else value for key, value in change.items()}}
+
+
+def forged_settings(**settings):
+    return lambda saved: {**saved, "param_groups": [{**group, **settings} for group in saved["param_groups"]]}
 
 
 @pytest.mark.parametrize(
@@ -175,14 +201,17 @@ def trained(tmp_path_factory):
         ({"learner": {"steps": "x"}}, "its steps is not a count"),
         ({"learner": {"sums": {"grad_norm": [1.0, None]}}}, "its grad_norm is not a count"),
         ({"learner": {"sums": {"grad_norm": ["x", 1]}}}, "is not a number"),
+        ({"learner": {"optimizer": forged_settings(betas="x")}}, "its optimizer has 'x' as betas"),
+        ({"learner": {"optimizer": forged_settings(betas=[0.9])}}, r"its optimizer has \(0.9,\) as betas"),
+        ({"learner": {"optimizer": forged_settings(lr=float("nan"))}}, "its optimizer has nan as lr"),
         ({"statistics": {"values": {"train/x": ["x"]}}}, "is not a number"),
     ],
 )
-def test_forged_counters_are_refused_at_a_resume(trained, tmp_path, change, problem):
+def test_forged_counters_and_settings_are_refused_at_a_resume(trained, tmp_path, change, problem):
     folder = shutil.copytree(trained, tmp_path / "run")
     saved = read_checkpoint(folder / "checkpoints" / "last")
     parts = ("learner", "statistics")
-    forged = {key: {**saved.state[key], **value} if key in parts else value for key, value in change.items()}
+    forged = {key: forged_part(saved.state[key], value) if key in parts else value for key, value in change.items()}
     write_checkpoint(folder / "checkpoints" / "last", replace(saved, state={**saved.state, **forged}))
     with pytest.raises(CheckpointError, match=problem):
         resume(folder, overrides=["algorithm.n_epochs=2"])

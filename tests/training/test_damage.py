@@ -17,7 +17,7 @@ from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.record import read_record, write_record
 from maze_core.run import api
 from maze_core.run.saved import run_record
-from maze_core.run.saved.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
+from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, read_checkpoint, write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -264,10 +264,23 @@ def test_parameters_that_are_not_finite_are_refused_with_their_name(run, value, 
         assert f"{name} of the policy contains numbers that are not finite" in said[0], said
 
 
+def test_parameters_of_another_type_are_refused_with_their_name(run):
+    for checkpoint in ("best", "last"):
+        folder = run / "checkpoints" / checkpoint
+        saved = read_checkpoint(folder)
+        name = min(name for name in saved.model if "weight" in name)
+        saved.model[name] = saved.model[name].to(torch.float8_e4m3fn)
+        write_checkpoint(folder, Checkpoint(saved.model, saved.state, saved.extents))
+    for command in ("resume", "eval", "init-from"):
+        code, said = maze(*commands(run)[command])
+        assert code == 2, command
+        assert f"{name} of the policy has numbers of type torch.float8_e4m3fn, not torch.float32" in said[0], said
+
+
 def test_a_buffer_that_is_infinite_by_design_is_none_of_these(tmp_path):
     class Masked(torch.nn.Linear):
         def __init__(self):
             super().__init__(2, 2)
             self.register_buffer("forbidden", torch.tensor([0.0, float("-inf")]))
 
-    check_finite(Masked(), Masked().state_dict(), "policy")
+    check_tensors(Masked(), Masked().state_dict(), "policy")

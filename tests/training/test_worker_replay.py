@@ -10,6 +10,7 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors, Workshop
 
@@ -61,6 +62,18 @@ def collector_of(context):
     return context.run.algorithm.kept["collector"]
 
 
+class Levers(SeededWalk):
+    """With actions that are a table and a single number."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Dict({"table": spaces.Box(-1, 2, (2, 2)), "number": spaces.Box(0, 1, ())})
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return super().step(float(action["table"].sum() + action["number"]))
+
+
 REMEMBERING = {"model.memory": "gru", "model.memory_size": 8, "algorithm.sequence_length": 5, "algorithm.burn_in": 3}
 CASES = {
     "sac": ("sac", Pushed, STEPS),
@@ -68,7 +81,7 @@ CASES = {
     "sac, nested spaces": ("sac", Workshop, SEVERAL | {"model.name": "template", "model.image_features": 8}),
     "sac, wrappers that remember": ("sac", aged, SEVERAL),
     "sac, memory": ("sac", SeededWalk, SEVERAL | REMEMBERING),
-    "td3": ("td3", Pushed, STEPS),
+    "td3": ("td3", Levers, STEPS),
     "dqn": ("dqn", SeededWalk, SEVERAL | {"algorithm.exploration_steps": 300}),
     "dqn, memory": ("dqn", aged, SEVERAL | REMEMBERING | {"model.memory": "lstm"}),
     "dqn, noisy": ("dqn", SeededWalk, SEVERAL | {"algorithm.noisy": True, "algorithm.prioritized": True}),

@@ -47,7 +47,8 @@ def show(
         if not run.exists():
             raise no_run(run)
         read = read_checksummed if run.is_dir() else read_yaml
-        whole = load_run_config(read(run / "config.yaml" if run.is_dir() else run), set_ or ())
+        folder = run if run.is_dir() else None
+        whole = load_run_config(read(run / "config.yaml" if folder else run), set_ or (), run_dir=folder)
     else:
         files = [] if experiment is None else [experiment_file(experiment)]
         whole = assemble(algorithm, env, preset, [*files, *(config or ())], set_ or ())

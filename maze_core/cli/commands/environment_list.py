@@ -24,7 +24,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import env_config
 from maze_core.plugins.config.preset_paths import preset_paths
-from maze_core.plugins.config.presets import named_presets, preset_of, presets_of_package
+from maze_core.plugins.config.presets import Read, named_presets, preset_of, presets_of_package, reading_once
 
 BUILT = 20
 """Most environments of one list that are built to show their spaces."""
@@ -80,7 +80,8 @@ def list_environments(text: str = "") -> EnvList:
     found = [each for each in _offered(text, problems) if _fits(each, text)]
     found.sort(key=lambda each: (each.env_source, each.id.lower()))
     wanted = {(each.env_source, bool(each.id)) for each in found}
-    known = {(source, has_ids): _presets_with(source, has_ids, problems) for source, has_ids in wanted}
+    read = reading_once()
+    known = {(source, has_ids): _presets_with(source, has_ids, problems, read) for source, has_ids in wanted}
     for each in found:
         titles = known[each.env_source, bool(each.id)]
         each.presets = {name: fit for name in titles if (fit := _fitting(titles[name], each))}
@@ -137,7 +138,7 @@ def _installed(module: str) -> bool:
     return False
 
 
-def _presets_with(source: str, has_ids: bool, problems: list[str]) -> dict[str, list[str]]:
+def _presets_with(source: str, has_ids: bool, problems: list[str], read: Read) -> dict[str, list[str]]:
     """Return by algorithm the presets to choose from with an env source: without ids, only those in its package."""
 
     def skipped(error: MazeError) -> None:
@@ -148,7 +149,9 @@ def _presets_with(source: str, has_ids: bool, problems: list[str]) -> dict[str, 
         preset_folders = presets_of_package(_package("env", source))
         if has_ids:
             preset_folders = preset_paths(algorithm, _package("algorithm", algorithm), _package("env", source))
-        found[algorithm] = list(_caught(partial(named_presets, algorithm, preset_folders, skipped), problems) or ())
+        found[algorithm] = list(
+            _caught(partial(named_presets, algorithm, preset_folders, skipped, read), problems) or ()
+        )
     return found
 
 

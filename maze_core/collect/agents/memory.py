@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from maze_core.base.saved_numbers import check_alike
 from maze_core.base.tree import copy_tree, map_tree, take_rows, to_arrays, to_device, with_rows
 from maze_core.data.tensors import to_tensors
 
@@ -86,6 +87,12 @@ class RowMemory:
         return dict(self._state or {})
 
     def load_state(self, state: TensorTree) -> None:
-        """Restore the result of `state()`."""
+        """Restore the result of `state()`.
+
+        Raises:
+            ValueError: the policy remembers something else.
+        """
+        if state:
+            check_alike(state, self._policy.initial_state(len(next(iter(state.values())))), "memory")
         device = next(self._policy.parameters()).device
         self._state = to_device(state, device) or None

@@ -155,7 +155,9 @@ class NetworkAgent(Agent):
             self.expect(1)
             noise = next(self._ahead)
         choice = self._forward.act(obs, noise)
-        return choice if self._exploration is None else self._exploration.explore(obs, choice)
+        if self._exploration is None:
+            return choice
+        return self._exploration.explore(obs, Choice(choice.actions, choice.actions))  # it knows environment units
 
     def ahead(self, steps: int, rows: int, *, counted: bool) -> NoisePlan:
         """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do.

@@ -49,6 +49,7 @@ class ReplaySink:
         # Rows of environments with one agent each are complete after every step, and written in place.
         self._in_place = not agents_of(env)
         self._assembler = Assembler(env.num_envs)
+        self._actions = allocate(space_specs(env.action_space, "action"), (env.num_envs,))
         self._normalizer, self._device = normalizer, device
         self._masks = MaskCheck(env.observation_space, env.action_space)
         specs = space_specs(env.observation_space, "observation")
@@ -98,7 +99,7 @@ class ReplaySink:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         if state:
-            self._assembler.load_state(state)
+            self._assembler.load_state(state, self.obs, self._actions)
 
     def _to_device(self, obs: Tree) -> TensorTree:
         tensors = to_tensors(obs)

@@ -56,12 +56,15 @@ class StoredReplay:
 
         Raises:
             CheckpointError: rows on disk are missing or damaged.
+            ValueError: they are not rows of this run.
             ConfigError: the state is of another selector.
         """
         self._order.bit_generator.state = state["order"]
         self.buffer.check_open_state(state["open"])
         self._opened_log().load(state["replay"])
         self.buffer.load_open_state(state["open"])  # behind the rows that are final
+        if self.buffer.steps and not self.buffer.steps_of.ahead.any():
+            raise ValueError("its replay data have no step")
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to."""

@@ -139,7 +139,8 @@ class AgentRowSink:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._assembler.load_state(state)
+        samples = map_tree(lambda leaf: leaf[0], self.rollout.actions)
+        self._assembler.load_state(state, self._now, samples)
 
     def _cut_short(self) -> None:
         """Keep the observations that follow the last transitions of agents with fewer than T."""

@@ -77,6 +77,7 @@ class RolloutCollector(Collector):
         shared = plain and can_share(run, exploration)
         _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
         env = run.training_env(num_envs, collecting=shared)
+        self._rows = env.num_envs
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
         resident = self._resident(env, n_steps, seeds, noise) if plain and exploration is None else None
@@ -165,5 +166,5 @@ class RolloutCollector(Collector):
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         if self._reward_scale is not None and "reward_scale" in state:
-            self._reward_scale.load_state(state["reward_scale"])
+            self._reward_scale.load_state(state["reward_scale"], columns=self._rows)
         self._sampler.load_state({name: value for name, value in state.items() if name != "reward_scale"})

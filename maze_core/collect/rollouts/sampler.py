@@ -198,7 +198,10 @@ class Sampler:
         self._stepper = Stepper(env, seeds)
         specs = space_specs(env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, env.num_envs))
-        samples = _allocate_samples(policy, obs)
+        if exploration is None:
+            samples = _allocate_samples(policy, obs)
+        else:
+            samples = allocate(space_specs(env.action_space, "action"), (n_steps, env.num_envs))
         self._masks = MaskCheck(env.observation_space, env.action_space)
         self._sink = (
             AgentRowSink(obs, samples, self._masks.leaves, on_step, self._memory)

@@ -10,12 +10,13 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
+from maze_core.base.saved_numbers import check_range
 from maze_core.base.tree import gather_rows, subtree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
 from maze_core.data.replay.look_ahead import StepColumns, look_ahead
 from maze_core.data.replay.ring import Ring, Slots
-from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_specs
+from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_limits, row_specs
 from maze_core.data.replay.selectors import ByPriority, Selector, Uniform
 from maze_core.data.replay.sequence_batch import sequence_batch
 from maze_core.data.replay.transforms import Steps
@@ -106,6 +107,7 @@ class ReplayBuffer(Ring):
         needed = allocated_bytes(specs, (capacity,)) + self._index_bytes + frames
         check_memory(needed, capacity, self._where)
         super().__init__(specs, capacity)
+        self._limits = row_limits(*self._spaces, stacks)
         self._obs, self._actions = subtree(self.columns, "obs/"), subtree(self.columns, "action/")
         self._info = subtree(self.columns, "info/")
         self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
@@ -341,7 +343,13 @@ class ReplayBuffer(Ring):
     # Saving
 
     def restore(self, first: int, columns: Tree) -> None:
-        """Write results of `read`, in order; then `begin` adds the open rows again."""
+        """Write results of `read`, in order; then `begin` adds the open rows again.
+
+        Raises:
+            ValueError: a number is not in its space.
+        """
+        for name, below in self._limits.items():
+            check_range(np.asarray(columns[name]), 0, below, f"replay data ({name})")
         super().restore(first, columns)
         numbers = np.arange(max(first, self.oldest), self.rows)
         self.selector.restored(numbers, self._ahead[numbers % self.capacity] > 0)

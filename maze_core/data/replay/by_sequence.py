@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_numbers import check_alike, check_range
 from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.replay.priorities import SequencePriorities, tree_bytes
 from maze_core.data.replay.selectors import Drawn, Selector
@@ -234,14 +235,12 @@ class BySequence(Selector):
 
     def state(self) -> dict[str, Any]:
         """Return the open sequences, and the priorities of the complete ones."""
-        agent_rows = {"numbers": self._numbers, "steps": self._steps, "burnt": self._burnt}
-        agent_rows |= {"fresh": self._fresh, "lost": self._lost}
         ring = self.index.sequences
         priorities = None if self.priorities is None else self.priorities.state(ring.oldest, ring.rows)
         return {
             "sequence_length": self.length,
             "burn_in": self.burn_in,
-            "lanes": copy_tree(agent_rows),
+            "lanes": copy_tree(self._lanes()),
             "remembered": copy_tree(self._state),
             "priorities": priorities,
         }
@@ -256,6 +255,11 @@ class BySequence(Selector):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
+        check_alike(state["lanes"], self._lanes(), "open sequences")
+        check_alike(state["remembered"], self._state, "memory of the open sequences")
+        check_range(state["lanes"]["burnt"], 0, self.burn_in + 1, "open sequences")
+        check_range(state["lanes"]["steps"], 0, self.length, "open sequences")
+        self.index.check(self.length, self.burn_in)
         agent_rows = copy_tree(state["lanes"])
         self._numbers, self._steps, self._burnt = agent_rows["numbers"], agent_rows["steps"], agent_rows["burnt"]
         self._fresh, self._lost = agent_rows["fresh"], agent_rows["lost"]
@@ -267,3 +271,10 @@ class BySequence(Selector):
         else:  # they were drawn uniformly before
             ring = self.index.sequences
             self.priorities.add(np.arange(ring.oldest, ring.rows) % ring.capacity)
+        if self.ready and not self.priorities.total:
+            raise ValueError("none of its sequences has a priority")
+
+    def _lanes(self) -> Tree:
+        """Return the open sequences of all agents."""
+        lanes = {"numbers": self._numbers, "steps": self._steps, "burnt": self._burnt}
+        return lanes | {"fresh": self._fresh, "lost": self._lost}

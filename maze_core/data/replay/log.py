@@ -23,6 +23,7 @@ import numpy as np
 
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
+from maze_core.base.saved_numbers import count_of
 from maze_core.base.terminal_text import argument
 from maze_core.data.replay.frames import FrameStack, FrameStore
 
@@ -97,7 +98,7 @@ class ReplayLog:
             buffer.lay_out(stacks, buffer.capacity)
             self._open()
         self._rows.load(state)
-        buffer.rows, buffer.steps = state["rows"], state["steps"]
+        buffer.steps = count_of(state, "steps")
         for key, store in buffer.frames.items():
             store.expect(saved[key]["rows"], saved[key].get("ring"))
             self._frames[key].load(saved[key])
@@ -145,10 +146,17 @@ class RowLog:
         return {"rows": buffer.settled, "segments": [asdict(segment) for segment in self._segments]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restore the rows in the result of `commit()`, as far back as the capacity allows."""
+        """Restore the rows in the result of `commit()`, as far back as the capacity allows.
+
+        Raises:
+            ValueError: the files have other rows than the state says.
+        """
         self._segments = [Segment(**segment) for segment in state["segments"]]
         self._growing = False
-        oldest = state["rows"] - self._buffer.capacity
+        rows = count_of(state, "rows")
+        if rows != (self._segments[-1].end if self._segments else 0):
+            raise ValueError("its replay data are not as many rows as it says")
+        oldest = rows - self._buffer.capacity
         for segment in self._segments:
             if segment.end > oldest:
                 for first, columns in self._read(segment):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.saved_numbers import number_of
+from maze_core.base.saved_numbers import check_range, count_of, number_of
 
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6
@@ -114,9 +114,12 @@ class Priorities:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`, as far back as the capacity allows."""
-        values = state["values"][-self.capacity :]
+        values, end = state["values"][-self.capacity :], count_of(state, "end")
+        check_range(values, 0.0, np.inf, "priorities")
         self.largest = number_of(state, "largest")
-        self._tree.set((state["end"] - len(values) + np.arange(len(values))) % self.capacity, values)
+        if self.largest <= 0.0:
+            raise ValueError("its largest priority is none")
+        self._tree.set((end - len(values) + np.arange(len(values))) % self.capacity, values)
 
     @property
     def total(self) -> float:

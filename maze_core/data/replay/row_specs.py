@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.data.replay.frames import FrameStack
-from maze_core.envs.spaces import LeafSpec, Specs, space_specs
+from maze_core.envs.spaces import LeafSpec, Specs, choices_of, flatten_space, space_specs
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -43,3 +43,11 @@ def row_specs(
         **{f"info/{name}": _BOOKKEEPING["reward"] for name in info_columns},
         **_BOOKKEEPING,
     }
+
+
+def row_limits(observation_space: Space[Any], action_space: Space[Any], stacks: Stacks) -> dict[str, Any]:
+    """Return what the whole numbers of a row's columns stay below, by name."""
+    obs, actions = flatten_space(observation_space, "observation"), flatten_space(action_space, "action")
+    found = {f"obs/{key}": choices_of(space) for key, space in obs.items() if key not in stacks}
+    found |= {f"action/{key}": choices_of(space) for key, space in actions.items()}
+    return {name: below for name, below in found.items() if below is not None}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core.base.saved_numbers import check_range
 from maze_core.base.tree import gather_rows, map_tree, take_rows
 from maze_core.data.replay.ring import Ring
 from maze_core.envs.spaces import LeafSpec, Specs, allocated_bytes
@@ -108,6 +109,13 @@ class SequenceIndex:
         for key, leaf in self.states.take(numbers[later]).items():
             state[key][later] = leaf
         return state
+
+    def check(self, length: int, burn_in: int) -> None:
+        """Raise ValueError if sequences that were read from a file are not of so many steps, or have no state."""
+        records = self.sequences.take(np.arange(self.sequences.oldest, self.sequences.rows))
+        check_range(records["steps"], 1, length + 1, "sequences")
+        check_range(records["burnt"], 0, burn_in + 1, "sequences")
+        check_range(records["state"], INITIAL, max(0, self.states.rows), "sequences")
 
     def held(self, records: Tree, oldest_row: int) -> np.ndarray:
         """Return which sequences, leaves [K, …], have all rows from `oldest_row` on, and their state, [K] bool."""

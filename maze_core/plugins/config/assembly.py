@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.errors import ConfigError, MazeError, PluginError
 from maze_core.base.local_modules import permit
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
@@ -25,8 +25,8 @@ from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
 from maze_core.plugins.config.presets import Preset, choose, package
-from maze_core.plugins.config.raw import NAMED, Raw, assign, merge, parse_assignment
-from maze_core.plugins.config.record import missing_since
+from maze_core.plugins.config.raw import Raw, assign, merge, parse_assignment
+from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.renamed_keys import moved
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.validation import part_of, resolve, wrappers_of
@@ -126,8 +126,11 @@ def load_run_config(
     source: Path | str | Mapping[str, Any],
     overrides: Sequence[str] = (),
     load: discovery.Loader = discovery.load,
+    run_dir: Path | None = None,
 ) -> RunConfig:
     """Return the complete configuration in a `config.yaml` or a mapping, with `path=value` texts applied.
+
+    `run_dir`: the folder of the run that has a mapping; an error says what has been installed otherwise since then.
 
     Raises:
         ConfigError: a value does not fit, or the file names a wrapper class that the overrides do not name.
@@ -136,10 +139,11 @@ def load_run_config(
     if isinstance(source, Mapping):
         raw = moved(dict(source), _note(None))
     else:
-        raw = read_checksummed(Path(source), _note(source))
+        raw, run_dir = read_checksummed(Path(source), _note(source)), Path(source).parent
         check_classes(raw, by_path(assignments), Path(source))
-    raw = assign(merge({}, raw), assignments)
-    return resolve(without_uninstalled(raw, assignments, load, _note(None)), load)
+    before = merge({}, raw)
+    kept = without_uninstalled(assign(before, assignments), assignments, load, _note(None))
+    return resolve(kept, load) if run_dir is None else _resolved(kept, run_dir, load, before)
 
 
 def load_saved_config(
@@ -190,17 +194,8 @@ def _said(overrides: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
 
 
 def _saved(raw: Raw, path: Path, load: discovery.Loader, before: Raw) -> RunConfig:
-    """Return the configuration `raw`; `before` is what the file `path` holds."""
-    try:
-        config = resolve(raw, load)
-    except ConfigError as error:
-        if error.message.startswith(tuple(f"unknown {place[-1]}" for place in NAMED)) and (
-            lost := missing_since(path.parent)
-        ):
-            raise ConfigError(
-                error.message, error.where, f"The run was written with {', '.join(lost)}, which is not installed here."
-            ) from None
-        raise
+    """Return the configuration `raw`, with a seed; `before` is what the file `path` holds."""
+    config = _resolved(raw, path.parent, load, before)
     if config.seed is None:
         if before.get("seed") is not None:
             raise ConfigError(
@@ -210,6 +205,30 @@ def _saved(raw: Raw, path: Path, load: discovery.Loader, before: Raw) -> RunConf
             f"is missing in {path}; a saved run has one", "seed", "Next: --set seed=1, or the seed that the run had"
         )
     return config
+
+
+def _resolved(raw: Raw, run_dir: Path, load: discovery.Loader, before: Raw) -> RunConfig:
+    """Return the configuration `raw` of a run that was written with the configuration `before`.
+
+    Raises:
+        ConfigError: a value does not fit. If it already did not before, the error says what is installed otherwise.
+    """
+    try:
+        return resolve(raw, load)
+    except ConfigError as error:
+        changed = changed_since(run_dir, LIBRARIES)
+        if not changed or _is_valid(before, load):
+            raise
+        hint = f"The run was written with {', '.join(changed)}. Next: install what it was written with."
+        raise ConfigError(error.message, error.where, hint) from None
+
+
+def _is_valid(raw: Raw, load: discovery.Loader) -> bool:
+    try:
+        resolve(raw, load)
+    except MazeError:
+        return False
+    return True
 
 
 def part_config(

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from pydantic import ValidationError
+
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins.config.here import is_address_here, is_argument_here, is_folder_here, texts
@@ -274,7 +276,9 @@ def for_evaluation(
 def without_missing(
     raw: Raw, assignments: Assignments, load: Loader, observers: Mapping[str, str]
 ) -> tuple[Raw, list[str]]:
-    """Return a configuration without the observers that cannot be imported here, and what was left out.
+    """Return a configuration without the observers that cannot be used here, and what was left out.
+
+    Their plugin is missing, cannot be imported, or takes other parameters than it did.
 
     `observers` are the callbacks that only observe, by key, with their names. One that an assignment sets stays.
     """
@@ -283,8 +287,8 @@ def without_missing(
         name = part.get("name")
         if kind == "callback" and observers.get(place[1]) == name and not _is_set((*place, ""), assignments):
             try:
-                load(kind, str(name))
-            except MazeError:
+                load(kind, str(name)).Config.model_validate(part)
+            except (MazeError, ValidationError):
                 missing[place] = f"{'.'.join(place)} ({name})"
     return without(raw, missing), list(missing.values())
 

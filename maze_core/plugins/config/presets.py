@@ -17,6 +17,9 @@ from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.plain_yaml import read_yaml
 from maze_core.plugins.config.raw import Raw
 
+Read = Callable[[Path], Raw]
+"""Returns the mapping in a YAML file. Raises ConfigError."""
+
 
 @dataclass(frozen=True)
 class PresetFolder:
@@ -80,19 +83,40 @@ def choose(preset: str, env_id: str | None, algorithm: str, preset_folders: Sequ
 
 
 def named_presets(
-    algorithm: str, preset_folders: Sequence[PresetFolder], skipped: Callable[[ConfigError], object] | None = None
+    algorithm: str,
+    preset_folders: Sequence[PresetFolder],
+    skipped: Callable[[ConfigError], object] | None = None,
+    read: Read = read_yaml,
 ) -> dict[str, Preset]:
     """Return the presets for an algorithm by name, sorted.
 
-    `skipped` is called with what is wrong with a file that cannot be read, which is left out.
+    `skipped` is called with what is wrong with a file that cannot be read, which is left out. `read` reads a file.
 
     Raises:
         ConfigError: a file cannot be read, and there is no `skipped`.
     """
     found: dict[str, Preset] = {}
-    for preset in _read(algorithm, preset_folders, skipped=skipped):
+    for preset in _read(algorithm, preset_folders, skipped=skipped, read=read):
         found.setdefault(preset.file.stem, preset)
     return dict(sorted(found.items()))
+
+
+def reading_once() -> Read:
+    """Return what reads each file once, however many algorithms are asked for their presets."""
+    known: dict[Path, Raw | ConfigError] = {}
+
+    def read(file: Path) -> Raw:
+        if file not in known:
+            try:
+                known[file] = read_yaml(file)
+            except ConfigError as error:
+                known[file] = error
+        found = known[file]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+    return read
 
 
 def presets(plugin: type[Any], algorithm: str) -> dict[str, Raw]:
@@ -152,13 +176,14 @@ def _read(
     preset_folders: Sequence[PresetFolder],
     name: str | None = None,
     skipped: Callable[[ConfigError], object] | None = None,
+    read: Read = read_yaml,
 ) -> Iterator[Preset]:
     """Yield the presets for an algorithm in order; with `name`, only the files of that name are read."""
     for folder in preset_folders:
         for file, default in folder.files(algorithm):
             if name in (None, file.stem):
                 try:
-                    content = read_yaml(file)
+                    content = read(file)
                 except ConfigError as error:
                     if skipped is None:
                         raise

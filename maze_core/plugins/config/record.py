@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from maze_core.base.terminal_text import printable
 from maze_core.plugins.distribution_facts import facts_of
 
 CONFIG, RECORD = "config.yaml", "run.json"
+LIBRARIES = ("torch", "gymnasium", "numpy")
+"""What every run is written with besides Maze and its plugins: it decides numbers, but no configuration."""
 ID = "id"
 """The key with the name that a run has among all: its checkpoints have it too."""
 
@@ -71,26 +74,30 @@ def run_id(folder: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def missing_since(folder: Path) -> list[str]:
-    """Return the distributions with which a run was written and that are not installed, as `NAME VERSION`."""
+def changed_since(folder: Path, besides: Sequence[str] = ()) -> list[str]:
+    """Return how the distributions that a run was written with differ from those installed here, some of them.
+
+    Each as `NAME 1.0 (not installed here)` or `NAME 1.0 (here 2.0)`; without Python and those in `besides`.
+    """
     try:
         versions = read_record(folder)["versions"]
     except ConfigError:
         return []
     found = versions.items() if isinstance(versions, dict) else ()
+    pairs = [(name, before, _version_here(name)) for name, before in found if name not in ("python", *besides)]
     return [
-        f"{printable(name, 60)} {printable(version, 20)}"
-        for name, version in found
-        if name != "python" and version != "not installed" and not _is_installed(name)
+        f"{printable(name, 60)} {printable(before, 20)} ({f'here {now}' if now else 'not installed here'})"
+        for name, before, now in pairs
+        if before not in (now, "not installed")
     ][:3]
 
 
-def _is_installed(name: str) -> bool:
+def _version_here(name: str) -> str:
+    """Return the version of an installed distribution; empty if it is not installed."""
     try:
-        facts_of(name)
+        return printable(facts_of(name).version, 20)
     except (PackageNotFoundError, ValueError):
-        return False
-    return True
+        return ""
 
 
 def with_configurations(record: dict[str, Any], digests: list[str]) -> dict[str, Any]:

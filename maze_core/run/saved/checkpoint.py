@@ -156,16 +156,20 @@ def _others(folder: Path) -> str:
     return f" Intact checkpoints: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"
 
 
-def check_finite(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
-    """Refuse tensors with nan or infinity where those of a newly built module have none.
+def check_tensors(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
+    """Refuse tensors of other types than those of a newly built module, and nan or infinity where that has none.
 
     Raises:
         CheckpointError: the message names `what` and the tensor.
     """
     for name, built in module.state_dict().items():
-        saved = tensors.get(name)
-        if saved is not None and torch.isfinite(built).all() and not torch.isfinite(saved).all():
+        saved, problem = tensors.get(name), ""
+        if isinstance(saved, Tensor) and saved.dtype != built.dtype:
+            problem = f"has numbers of type {saved.dtype}, not {built.dtype}"
+        elif saved is not None and torch.isfinite(built).all() and not torch.isfinite(saved).all():
+            problem = "contains numbers that are not finite"
+        if problem:
             raise CheckpointError(
-                f"the checkpoint cannot be used: {name} of the {what} contains numbers that are not finite.\n"
+                f"the checkpoint cannot be used: {name} of the {what} {problem}.\n"
                 "Next: the same command with --checkpoint and the name of another, or a new run"
             )

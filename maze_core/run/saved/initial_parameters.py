@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import argument
-from maze_core.run.saved.checkpoint import check_finite, read_checkpoint
+from maze_core.run.saved.checkpoint import check_tensors, read_checkpoint
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run
 
 if TYPE_CHECKING:
@@ -35,5 +35,5 @@ def load_parameters(policy: Policy, source: Path) -> None:
             "--init-from",
             f"Next: train with the model of that run (maze config show {argument(source)}).",
         )
-    check_finite(policy, theirs, "policy")
+    check_tensors(policy, theirs, "policy")
     policy.load_state_dict(theirs)

@@ -19,12 +19,12 @@ from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import load_config_to_act, load_saved_config
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
-from maze_core.plugins.config.record import CONFIG, read_record
+from maze_core.plugins.config.record import CONFIG, changed_since, read_record
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.building import build
 from maze_core.run.run import Run
-from maze_core.run.saved.checkpoint import Checkpoint, check_finite, read_checkpoint
+from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, read_checkpoint
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
 from maze_core.run.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
@@ -48,7 +48,8 @@ def open_policy(
     Only an evaluation builds its environments and starts workers.
 
     Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
-    override sets them. So are callbacks that only observe and are not installed. A line says so.
+    override sets them. So are callbacks that only observe and cannot be used here. A line says so, and another one
+    names the distributions whose version is not that of the training.
     `checkpoint` is best, last or previous; None: the best, or the last if there is none. `agreed` is the caller's own
     configuration, for `load_config_to_act`.
     """
@@ -58,7 +59,8 @@ def open_policy(
     if reaching:
         to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
     if missing:
-        to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
+        to_stderr(f"note: not used, because they only observe and cannot be used here: {', '.join(missing)}")
+    _tell_versions(run_dir)
     folder = checkpoint_folder(run_dir, checkpoint)
     saved = read_checkpoint(folder)
     if config.algorithm.device == "cuda":  # a policy that was trained on a GPU acts where there is none
@@ -68,7 +70,7 @@ def open_policy(
         run.run_dir, run.checkpoint = run_dir, folder.name
         _check_spaces(run)
         run.build_policy()
-        check_finite(run.policy, saved.model, "policy")
+        check_tensors(run.policy, saved.model, "policy")
         with _fitting(saved, "Open it with its own configuration."):
             run.policy.load_state_dict(saved.model)
             run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
@@ -105,6 +107,7 @@ def reopen(
             before = read_checksummed(run_dir / CONFIG)
             _check_algorithm(config, before.get("algorithm"), run_dir)
             _check_seed(config.seed, before.get("seed"), run_dir)
+        _tell_versions(run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:
@@ -125,6 +128,12 @@ def reopen(
             run.close()
             raise
     return run
+
+
+def _tell_versions(run_dir: Path) -> None:
+    """Print which distributions have another version than when the run was written: its numbers may differ."""
+    if changed := changed_since(run_dir):
+        to_stderr(f"note: results may differ: the run was written with {', '.join(changed)}")
 
 
 def _restore(run: Run, saved: Checkpoint) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from maze_compare.groups import MISSING, short, spread, text
+from maze_compare.groups import MISSING, short, spread, text, versions
 from maze_compare.significance import aggregate, improvement, verdict
 from maze_core.cli import output
 
@@ -107,7 +107,9 @@ def print_groups(
         output.say(rival.sentence(dict(zip(letters, groups, strict=True)), minimize=minimize))
     if any(len(set(each.seeds)) < len(each.runs) for each in groups):
         typer.echo("some runs repeat the seed of another run and add no information")
-    if not paths and len(groups) == 1:
+    if others := versions(groups):
+        typer.echo(f"the runs were written with different versions of {'; '.join(others)}")
+    elif not paths and len(groups) == 1:
         typer.echo("the runs differ only in their seeds")
 
 

@@ -17,6 +17,8 @@ from maze_core.base.terminal_text import printable
 LEFT_OUT = ("seed", "callbacks.console", "callbacks.tensorboard", "callbacks.jsonl")
 """Paths ignored in comparisons: the seed, and callbacks that only display or log."""
 MISSING = "-"
+_SHOWN = 3
+"""Most packages, and most versions of each, that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,18 @@ def differing(groups: Sequence[Group]) -> list[str]:
     paths = list(dict.fromkeys(path for each in groups for path in each.settings))
     found = [path for path in paths if len(_values(path, groups)) > 1 or _only_some(path, paths, groups)]
     return sorted(found, key=lambda path: not path.endswith((".name", ".id")))
+
+
+def versions(groups: Iterable[Group]) -> list[str]:
+    """Return the packages of which runs were written with different versions, some of them, as `maze-foo 1.0, 2.0`."""
+    found: dict[str, set[str]] = {}
+    for run in (run for each in groups for run in each.runs):
+        written = run.facts.get("versions")
+        for name, version in written.items() if isinstance(written, dict) else ():
+            found.setdefault(printable(name, 60), set()).add(printable(version, 20))
+    return [f"{name} {', '.join(sorted(each)[:_SHOWN])}" for name, each in sorted(found.items()) if len(each) > 1][
+        :_SHOWN
+    ]
 
 
 def text(value: Any) -> str:

@@ -29,6 +29,7 @@ _STATES: dict[str, State] = {
     "failed": "failed",
     "interrupted": "interrupted",
 }
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class RunRecord:
             moment = datetime.fromisoformat(self.facts["started"]).astimezone(UTC)
         except (KeyError, TypeError, ValueError, OverflowError):
             return _written(self.path)
-        return moment if 1971 <= moment.year < 9999 else _written(self.path)  # valid in every time zone
+        return moment if _is_possible(moment) else _written(self.path)
 
     @property
     def summary(self) -> Raw:
@@ -207,7 +208,17 @@ def read_or_damaged(folder: Path) -> RunRecord | DamagedRun:
 
 
 def _written(run_dir: Path) -> datetime:
-    return datetime.fromtimestamp((run_dir / CONFIG).stat().st_mtime, UTC)
+    """Return when a configuration, or a link in its place, was written; 1970 if it does not say a possible time."""
+    try:
+        moment = datetime.fromtimestamp((run_dir / CONFIG).lstat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return _UNKNOWN
+    return moment if _is_possible(moment) else _UNKNOWN
+
+
+def _is_possible(moment: datetime) -> bool:
+    """Return True for a time that is valid in every time zone."""
+    return 1971 <= moment.year < 9999
 
 
 def run_folders(place: Path) -> Iterable[Path]:

@@ -22,6 +22,7 @@ from maze_sweep.guard import GivenUp, GuardedSearcher
 from maze_sweep.metric import MetricWatch, unrecorded
 from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepJob, SweepPool
+from maze_sweep.same_settings import check_same_settings
 from maze_sweep.searchers.base import Search, Searcher, Wait
 from maze_sweep.trials import (
     LOGS,
@@ -127,8 +128,8 @@ class Sweep:
         """Write the plan to the folder and load earlier results.
 
         Raises:
-            ConfigError: the folder cannot be written, another process runs this sweep, the searcher refuses it, or
-                earlier runs show that the metric is wrong.
+            ConfigError: the folder cannot be written, another process runs this sweep, the searcher refuses it,
+                earlier runs show that the metric is wrong, or they have other settings than the plan gives now.
         """
         created = self._create_folder()
         self._lock = lock(self.folder)
@@ -147,7 +148,6 @@ class Sweep:
             self._refuse_to_wait("it was setting up")
         write_plan(self.folder, self.plan)
         for trial in self.trials:
-            self._configure(trial)
             if not self._ends:
                 self._tell(trial)
 
@@ -158,6 +158,10 @@ class Sweep:
         )
 
     def _check_earlier_runs(self) -> None:
+        for trial in self.trials:
+            self._configure(trial)
+        if self.count("waiting") or max(self.total_trials, self.plan.trials or 0) > len(self.trials):
+            check_same_settings(self.trials, self.folder)
         for run in self.runs:
             self._watch_metric(run, run.follow())
         if self._refused is not None:
