@@ -159,3 +159,37 @@ def test_optuna_speaks_as_before_once_it_is_closed(tmp_path):
     built.close()
     built.close()
     assert optuna.logging.get_verbosity() == before
+
+
+@pytest.mark.parametrize("line", ["xxx", "[" * 100_000, "1", "null", "[]", '{"op_code": 99}', '{"op_code": 4}'])
+def test_a_damaged_journal_is_named(tmp_path, line):
+    go_on(searcher(tmp_path), range(2))
+    with (tmp_path / "optuna.journal").open("a") as journal:
+        journal.write(f"{line}\n")
+    with pytest.raises(ConfigError, match=r"optuna\.journal is damaged"):
+        searcher(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"maze_trial":1', '"maze_trial":[1]'), ('"param_value_internal":', '"param_value_internal":7')],
+)
+def test_a_changed_journal_is_named(tmp_path, before, after):
+    go_on(searcher(tmp_path), range(2))
+    journal = tmp_path / "optuna.journal"
+    assert before in journal.read_text()
+    journal.write_text(journal.read_text().replace(before, after))
+    with pytest.raises(ConfigError, match=r"optuna\.journal is damaged"):
+        searcher(tmp_path).ask(0)
+
+
+def test_a_journal_that_was_deleted_is_made_anew_from_the_trials(tmp_path):
+    """What was learned is the same: so is the next point."""
+    before = searcher(tmp_path, n_startup_trials=4)
+    points = go_on(before, range(6))
+    following = before.ask(6)
+    (tmp_path / "optuna.journal").unlink()
+    again = searcher(tmp_path, n_startup_trials=4)
+    for number, point in enumerate(points):
+        again.tell(number, point, -loss(point))
+    assert [again.ask(number) for number in range(7)] == [*points, following]

@@ -44,6 +44,10 @@ def test_seeds_are_a_number_or_a_list(given, seeds):
         ({"over": {"seed": [1, 2]}}, "--seeds 3"),
         ({"over": {"algorithm.lr": 3}}, "over.algorithm.lr"),
         ({"overrides": {"algorithm.lr": 1}}, "both fixed and searched"),
+        ({"overrides": {"algorithm.lr": 1}, "over": {"algorithm": [{"lr": 1}, {}]}}, "both fixed and searched"),
+        ({"overrides": {"env.id": "A"}, "over": {"env": ["B", "C"]}}, "over.env: is both fixed and searched"),
+        ({"overrides": {"wrappers.0.low": 1}, "over": {"wrappers": [[], [{"name": "a", "low": 2}]]}}, "both fixed"),
+        ({"over": {"algorithm.lr": [1, 2], "algorithm": [{"lr": 3}, {}]}}, "over.algorithm.lr: is searched twice"),
         ({"overrides": {"seed": 1}}, "--seeds 1,2,3"),
         ({"searcher": "gird"}, "searcher.name: unknown searcher 'gird'\nDid you mean grid?"),
         ({"searcher": {"name": "grid", "points": 3}}, "searcher.points: unknown key"),
@@ -69,6 +73,24 @@ def test_a_point_is_assembled_like_any_run():
 def test_algorithms_and_environments_can_be_compared_with_their_own_presets():
     config, preset = plan().run_config({"algorithm.name": "dqn", "env.id": "LunarLander-v3"})
     assert (config.algorithm.name, config.env.id, preset) == ("dqn", "LunarLander-v3", "LunarLander-v3")
+
+
+@pytest.mark.parametrize(
+    ("over", "path", "wanted"),
+    [
+        ({"env": ["CartPole-v1", "Acrobot-v1"]}, ("env", "id"), ["CartPole-v1", "Acrobot-v1"]),
+        ({"env": [{"kwargs": {}}, {"id": "Acrobot-v1"}]}, ("env", "id"), ["CartPole-v1", "Acrobot-v1"]),
+        ({"env.id": ["CartPole-v1", "Acrobot-v1"]}, ("env", "id"), ["CartPole-v1", "Acrobot-v1"]),
+        ({"algorithm": ["ppo", "a2c"]}, ("algorithm", "name"), ["ppo", "a2c"]),
+        ({"algorithm": [{"lr": 1e-4}, {"name": "a2c"}]}, ("algorithm", "name"), ["ppo", "a2c"]),
+        ({"algorithm": [{"lr": 0.5}, {"lr": 0.25}]}, ("algorithm", "lr"), [0.5, 0.25]),
+    ],
+)
+def test_what_is_searched_replaces_what_the_command_names(over, path, wanted):
+    made = plan(over=over)
+    (searched,) = over
+    configs = [made.run_config({searched: value})[0] for value in over[searched]]
+    assert [getattr(getattr(config, path[0]), path[1]) for config in configs] == wanted
 
 
 def test_a_sweep_may_grow(tmp_path):

@@ -260,6 +260,7 @@ def test_a_sweep_that_begins_at_the_same_moment_is_left_alone(tmp_path, monkeypa
 
 
 def test_what_another_process_did_meanwhile_is_not_done_again(tmp_path):
+    run(sweep(tmp_path / "s"), FakePool(outcomes={"t000-s0": "failed"}))
     late = Sweep(make_plan(RAW), tmp_path / "s")
     late.check()
     run(sweep(tmp_path / "s"), FakePool())

@@ -41,7 +41,7 @@ class OptunaSearcher(Searcher):
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Record the value; later calls are ignored."""
-        self._begun().tell(number, value)
+        self._begun().tell(number, point, value)
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
         """Record the value after an epoch, and return the pruner's decision."""

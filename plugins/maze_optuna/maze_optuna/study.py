@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import optuna
 from maze_sweep.searchers.base import Search
@@ -16,6 +19,8 @@ from optuna.trial import TrialState
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.files import open_file
+from maze_core.base.plain_json import is_count
+from maze_core.base.terminal_text import printable, shown
 from maze_optuna.config import OptunaConfig
 
 JOURNAL = "optuna.journal"
@@ -32,20 +37,28 @@ class SweepStudy:
         self._search = search
         self._verbosity: int | None = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        _drop_torn_line(search.folder / JOURNAL)
-        backend = JournalFileBackend(str(search.folder / JOURNAL), lock_obj=_NoLock(JOURNAL))
-        self._study = optuna.create_study(
-            storage=optuna.storages.JournalStorage(backend),
-            study_name=STUDY,
-            direction="maximize" if search.maximize else "minimize",
-            pruner=self._pruner(),
-            load_if_exists=True,
-        )
+        self._journal = search.folder / JOURNAL
+        _drop_torn_line(self._journal)
+        backend = JournalFileBackend(str(self._journal), lock_obj=_NoLock(JOURNAL))
+        with self._reading():
+            self._study = optuna.create_study(
+                storage=optuna.storages.JournalStorage(backend),
+                study_name=STUDY,
+                direction="maximize" if search.maximize else "minimize",
+                pruner=self._pruner(),
+                load_if_exists=True,
+            )
         if (self._study.direction == StudyDirection.MAXIMIZE) != search.maximize:
             raise ConfigError("this search has begun in the other direction", "minimize", "Next: name another folder.")
         self._trials: dict[int, optuna.Trial] = {}
+        with self._reading():
+            self._read_trials()
+
+    def _read_trials(self) -> None:
         for each in self._study.get_trials(deepcopy=False):
             number = each.user_attrs.get(_NUMBER)
+            if number is not None and not is_count(number):
+                raise ValueError(f"{shown(number)} is no number of a trial")
             if number is not None:
                 self._trials[number] = optuna.Trial(self._study, each._trial_id)
             elif not each.state.is_finished():  # killed before it got its number: it is never run
@@ -54,21 +67,32 @@ class SweepStudy:
     def ask(self, number: int) -> Point:
         """Return the point of this number if it exists, else the most promising new one."""
         if number not in self._trials:
-            self._study.sampler = self._sampler(number)
-            trial = self._study.ask()
-            trial.set_user_attr(_NUMBER, number)
-            self._trials[number] = trial
-        # A trial killed between two of these continues: earlier suggestions are kept.
+            return self._begun(number)
+        # A trial killed between two suggestions continues: earlier ones are kept.
+        with self._reading():
+            return self._suggested(number)
+
+    def _begun(self, number: int) -> Point:
+        self._study.sampler = self._sampler(number)
+        trial = self._study.ask()
+        trial.set_user_attr(_NUMBER, number)
+        self._trials[number] = trial
+        return self._suggested(number)
+
+    def _suggested(self, number: int) -> Point:
         return {path: _suggest(self._trials[number], path, each) for path, each in self._search.space.items()}
 
-    def tell(self, number: int, value: float | None) -> None:
-        """Record the value; later calls are ignored."""
+    def tell(self, number: int, point: Point, value: float | None) -> None:
+        """Record the value; later calls are ignored. A trial is added where a journal that was deleted held it."""
+        if number not in self._trials:
+            self._study.enqueue_trial({path: _as_kept(each, point[path]) for path, each in self._search.space.items()})
+            self._begun(number)
         state = TrialState.FAIL if value is None else TrialState.COMPLETE
         self._study.tell(self._trials[number], value, state, skip_if_finished=True)
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
         """Record the value after an epoch, and return the pruner's decision."""
-        if self._config.pruner == "none":
+        if self._config.pruner == "none" or number not in self._trials:
             return False
         trial = self._trials[number]
         known = self._study.get_trials(deepcopy=False)[trial.number]
@@ -81,6 +105,18 @@ class SweepStudy:
             return False
         self._study.tell(trial, state=TrialState.PRUNED)
         return True
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Name the journal, which anyone may have written, where Optuna cannot use what it says."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            reason = printable(f"{type(error).__name__}: {error}", 200)
+            hint = "Delete it: the points and values of the trials so far are told to a new one."
+            raise ConfigError(f"{printable(self._journal)} is damaged: {reason}", hint=hint) from error
 
     def close(self) -> None:
         """Restore Optuna's log level."""
@@ -117,10 +153,14 @@ class _NoLock(JournalFileOpenLock):
         """Do nothing: no lock is held."""
 
 
+def _as_kept(dimension: Dimension, value: Any) -> Any:
+    return json.dumps(value) if isinstance(dimension, Choices) else value
+
+
 def _suggest(trial: optuna.Trial, path: str, dimension: Dimension) -> object:
     if isinstance(dimension, Choices):
         # As texts: Optuna does not support lists, and its own tools show texts.
-        texts = [json.dumps(value) for value in dimension.values]
+        texts = [_as_kept(dimension, value) for value in dimension.values]
         return dimension.values[texts.index(trial.suggest_categorical(path, texts))]
     if dimension.whole:
         return trial.suggest_int(path, int(dimension.low), int(dimension.high), log=dimension.log)

@@ -27,7 +27,7 @@ from maze_core.plugins.config.raw import Raw, assign, merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.config.run import RunConfig
 from maze_core.run.saved.run_dir import find_run
-from maze_sweep.searchers.space import Choices, Point, Space, parse_space
+from maze_sweep.searchers.space import Choices, Dimension, Point, Space, parse_space
 
 PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
@@ -91,7 +91,7 @@ class SweepPlan(ConfigModel):
             ConfigError: a value does not fit.
         """
         named = {"algorithm.name": self.algorithm} | ({} if self.env is None else {"env.id": self.env})
-        flags = {**named, **self.overrides, **point}
+        flags = _with_point({**named, **self.overrides}, point)
         parent = None if self.init_from is None else Path(self.init_from) / CONFIG
         return assemble_with_preset(
             preset=self.preset, files=[dict(self.config)], flags=flags, load=load, parent=parent
@@ -178,8 +178,37 @@ def _layers(plan: Raw, folder: Path, load: discovery.Loader) -> Iterator[Raw]:
     named = {"algorithm.name": plan.get("algorithm"), "env.id": plan.get("env"), **overrides}
     base = merge(merge(merge({}, DEFAULTS), _named_preset(plan, config, load)), config)
     for point in _points(over, folder):
-        settings = {**named, **point}
+        settings = _with_point(named, point)
         yield assign(base, [(tuple(str(path).split(".")), value) for path, value in settings.items()])
+
+
+def _with_point(fixed: Raw, point: Point) -> Raw:
+    """Return values by path, the point's first: `env: Acrobot-v1` sets `env.id`, which a fixed one would replace."""
+    kept = {path: value for path, value in fixed.items() if not any(_sets(*each, path) for each in point.items())}
+    return {**kept, **point}
+
+
+def _sets(path: str, value: Any, other: str) -> bool:
+    """Return True if a value at one path sets what is at another."""
+    if not f"{other}.".startswith(f"{path}."):
+        return False
+    tree: Any = assign({}, [(tuple(path.split(".")), value)])
+    for key in other.split("."):
+        if isinstance(tree, list):
+            tree = dict(zip(map(str, range(len(tree))), tree, strict=True))
+        if not isinstance(tree, dict) or key not in tree:
+            return False
+        tree = tree[key]
+    return True
+
+
+def _chooses(path: str, dimension: Dimension, other: str) -> bool:
+    """Return True if a value of a searched path sets what is at another."""
+    if not f"{other}.".startswith(f"{path}."):
+        return False
+    return path == other or (
+        isinstance(dimension, Choices) and any(_sets(path, each, other) for each in dimension.values)
+    )
 
 
 def _named_preset(plan: Raw, config: Raw, load: discovery.Loader) -> Raw:
@@ -252,10 +281,17 @@ def _seeds(given: Any) -> Any:
 
 
 def _check_paths(plan: SweepPlan) -> None:
-    for path in plan.space:
+    for path, dimension in plan.space.items():
         if path == "seed":
             raise ConfigError("seeds cannot be searched", "over.seed", "Next: --seeds 3")
-        if path in plan.overrides:
-            raise ConfigError("is both fixed and searched", f"over.{path}", f"Next: leave out --set {argument(path)}=…")
+        for other in plan.overrides:
+            if _chooses(path, dimension, other):
+                hint = f"Next: leave out --set {argument(other)}=…"
+                raise ConfigError("is both fixed and searched", f"over.{path}", hint)
+        for other in plan.space:
+            if other != path and _chooses(path, dimension, other):
+                raise ConfigError(
+                    f"is searched twice: {path} sets it, too", f"over.{other}", "Next: leave one of them out."
+                )
     if "seed" in plan.overrides:
         raise ConfigError("a sweep sets the seeds of its runs", "overrides.seed", "Next: --seeds 1,2,3")
