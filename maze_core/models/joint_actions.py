@@ -89,7 +89,7 @@ class JointActions(nn.Module):
         return joined(list(scaled.values()))
 
     def executed(self, actions: TensorTree) -> TensorTree:
-        """Return actions in environment units as environments execute and recordings hold them: within the bounds."""
+        """Return actions in environment units as environments execute and recordings hold them."""
         return {key: self.boxes[key].executed(leaf) if key in self.boxes else leaf for key, leaf in actions.items()}
 
     def chosen(self, values: Tensor, actions: TensorTree, acting: TensorTree | None = None) -> Tensor:

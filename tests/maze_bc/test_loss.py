@@ -169,7 +169,7 @@ def test_a_narrow_beta_forbids_nothing(bc, record):
     with torch.no_grad():
         run.policy.heads["action_head"].linear.bias.fill_(1e9)
     data = load_trajectories(Path(run.config.algorithm.dataset))
-    samples = as_samples(run.policy, data, torch.device("cpu"), Path("demos"))
+    samples = as_samples(run.policy, data, torch.device("cpu"))
     with torch.no_grad():
         part = run.policy.distribution({"observation": torch.zeros(1, 3)}).parts["action"]
         assert part.log_prob(samples["action"]).max() < -1e8

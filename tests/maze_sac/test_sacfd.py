@@ -8,8 +8,10 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_recordings.loader import load_trajectories
+from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError, MazeError
+from maze_core.data.trajectory import Trajectory
 
 BOX = spaces.Box(np.array([-3, 1], np.float32), np.array([-1, 100], np.float32))
 
@@ -69,6 +71,22 @@ def test_demonstrations_of_another_environment_are_refused(sac, record):
     assert "initial_demonstrations" in str(caught.value)
     with pytest.raises(MazeError, match="was recorded with the observation space"):
         _ = context.run  # refused as it is built, before it has a folder
+
+
+@pytest.mark.parametrize("mask", [[0, 1, 1], [0, 0, 0]])
+def test_a_demonstration_that_its_mask_forbids_is_named(sac, tmp_path, mask):
+    class Masked(SpacesEnv):
+        def observe(self):
+            return {**super().observe(), "action_mask": np.ones(3, np.int8)}
+
+    seen = spaces.Dict({"x": spaces.Box(-1, 1, (3,), np.float32), "action_mask": spaces.MultiBinary(3)})
+    obs = {"x": np.zeros((4, 3), np.float32), "action_mask": np.ones((4, 3), np.int8)}
+    obs["action_mask"][1] = mask
+    with TrajectoryWriter(tmp_path / "demos", seen, spaces.Discrete(3)) as writer:
+        writer.add(Trajectory(obs, {"action": np.zeros(3, np.int64)}, np.ones(3, np.float32), True, False, 3.0))
+    overrides = {"algorithm.initial_demonstrations": str(tmp_path / "demos")}
+    with pytest.raises(MazeError, match="the action of episode 0, step 1 is forbidden by its mask 'action_mask'"):
+        sac(lambda: Masked(seen, spaces.Discrete(3)), overrides, algorithm="sacfd").train()
 
 
 def test_missing_demonstrations_are_named(sac, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from maze_core.envs.codecs import ActionCodec
 from maze_core.models.joint_actions import JointActions
 
 X = spaces.Box(-1, 1, (2,))
@@ -46,3 +47,13 @@ def test_what_masks_allow(dtype):
 
 def test_without_masks_nothing_is_looked_at():
     assert JointActions(X, ACTION).allowed({"observation": torch.zeros(4, 2)}) is None
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.float16, np.float32])
+def test_tensors_are_executed_as_environments_execute_them(kind):
+    """A discriminator would tell whole numbers, which were recorded, from a policy's fractions."""
+    space = spaces.Box(0, 7, (3,), kind)
+    asked = np.array([[-1.5, 0.5, 1.5], [2.7, 3.3, 9]], np.float32)
+    done = JointActions(spaces.Dict({"x": X}), space).executed({"action": torch.from_numpy(asked)})["action"]
+    assert np.array_equal(done.numpy(), ActionCodec(space).executed({"action": asked})["action"])
+    assert done.dtype == torch.float32

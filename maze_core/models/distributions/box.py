@@ -36,6 +36,7 @@ class BoxScale(nn.Module):
         self.bounded = bool(finite.all())
         low, high = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
         radius = np.where(high > low, (high - low) / 2, 1.0)
+        self._dtype = np.dtype(space.dtype)
         self.shape: tuple[int, ...] = tuple(space.shape)
         self.size = int(radius.size)
         self.log_volume = float(np.log(radius).sum())
@@ -50,8 +51,11 @@ class BoxScale(nn.Module):
         return action if len(self.shape) == 1 else action.reshape(*action.shape[:-1], *self.shape)
 
     def executed(self, action: Tensor) -> Tensor:
-        """Return actions in the units of the space as environments execute them: within the bounds."""
-        return action.clamp(self.lowest, self.highest)
+        """Return actions in the units of the space as environments execute them: within the bounds, rounded."""
+        inside = action.clamp(self.lowest, self.highest)
+        if self._dtype.kind == "f":
+            return inside.half().to(action.dtype) if self._dtype.itemsize == 2 else inside
+        return inside.round()
 
     def to_canonical(self, action: Tensor) -> Tensor:
         """[…, *shape] in the units of the space → […, d] canonical."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 from maze_recordings.loader import load_trajectories
+from maze_recordings.obeyed_masks import check_masks
 from torch import Tensor
 
 from maze_bc.config import BCConfig
@@ -62,7 +63,7 @@ class BC(Algorithm):
         """Load and split the data; estimate the normaliser's statistics from it."""
         self._run = run
         data = self._load(run)
-        samples = as_samples(run.policy, data, run.device, Path(self.config.dataset))
+        samples = as_samples(run.policy, data, run.device)
         episodes = split(len(data), self.config.validation_percentage, _generator(run, Purpose.DATA_SPLIT))
         rows = [Rows(data, samples, numbers) for numbers in episodes]
         self._validation_rows = len(rows[1])
@@ -84,6 +85,7 @@ class BC(Algorithm):
         with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
             data = load_trajectories(Path(config.dataset), config.n_workers, report)
         data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {config.dataset}")
+        check_masks(data, config.dataset)
         if config.validation_percentage and len(data) < 2:
             raise ConfigError(
                 f"{config.dataset} contains only one episode, which cannot be split for validation",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from maze_recordings.recording_files import TrajectoryError
 
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
-from maze_core.envs.masks import mask_leaves
 from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
 
 if TYPE_CHECKING:
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
 
 CHUNK = 1024
 """Rows of one forward pass without gradients."""
-_IMPOSSIBLE = -1e8
-"""Log-probability below which a mask forbids a choice. A density may be as low without a mask."""
 
 
 class Rows:
@@ -115,14 +110,9 @@ def split(episodes: int, percentage: float, rng: np.random.Generator) -> tuple[n
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
 
-def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: Path) -> TensorTree:
-    """Return the recorded actions as samples of the policy's distribution, leaves [sum of L, …], on the CPU.
-
-    Raises:
-        TrajectoryError: a mask forbids a recorded action.
-    """
+def as_samples(policy: Policy, data: Trajectories, device: torch.device) -> TensorTree:
+    """Return the recorded actions as samples of the policy's distribution, leaves [sum of L, …], on the CPU."""
     parts = []
-    masks = mask_leaves(policy.observation_space, policy.action_space)
     for start in range(0, data.steps, CHUNK):
         rows = np.arange(start, min(start + CHUNK, data.steps))
         obs_rows = data.observation_rows(rows)
@@ -130,19 +120,8 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
             obs = _tensors(data.obs, obs_rows, device)
             distribution = distribution_of(policy, obs, separate_rows(policy, len(rows)))
             samples = distribution.from_env_action(_tensors(data.actions, rows, device))
-            for key, mask in masks.items():
-                forbidden = distribution.parts[key].log_prob(samples[key]) < _IMPOSSIBLE
-                if bool(forbidden.any()):
-                    place = _place(data, int(rows[forbidden.cpu().numpy()][0]))
-                    raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {mask[0]!r}")
         parts.append(map_tree(lambda leaf: leaf.cpu(), samples))
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-
-
-def _place(data: Trajectories, row: int) -> str:
-    """Return the place of a recorded step, for messages."""
-    episode = int(np.searchsorted(data.starts, row, side="right")) - 1
-    return f"episode {episode}, step {row - int(data.starts[episode])}"
 
 
 def fingerprint(data: Trajectories) -> str:

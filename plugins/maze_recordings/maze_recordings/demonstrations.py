@@ -15,6 +15,7 @@ from maze_core.envs.several.wrapped import WrappedParts
 from maze_core.envs.wrappers.carry import layers
 from maze_core.plugins.closing import releasing
 from maze_recordings.loader import load_trajectories
+from maze_recordings.obeyed_masks import check_masks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,11 +34,12 @@ def demonstrations(run: Run, env: VectorEnv, path: Path, where: str) -> Trajecto
     Arguments as for `maze_core.collect.replay.demonstrations.load_demonstrations`.
 
     Raises:
-        TrajectoryError: there is no recording, or one is damaged or has other spaces.
+        TrajectoryError: there is no recording, or one is damaged, has other spaces or an action that its mask forbids.
         ConfigError: as for `as_trained`.
     """
     recorded = load_trajectories(path)
     recorded.check_fits(env.observation_space, env.action_space, f"{where}: {path}")
+    check_masks(recorded, f"{where}: {path}")
     return in_units_of(run, recorded, where)
 
 

@@ -14,23 +14,18 @@ from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import take_rows, to_device
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
-from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import space_specs
-from maze_core.models.joint_actions import JointActions
 from maze_recordings.demonstrations import in_units_of
 from maze_recordings.loader import load_trajectories
-from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.obeyed_masks import check_masks, row_chunks, row_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.batch import Batch
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.run import Run
     from maze_recordings.trajectories import Trajectories
-
-_CHUNK = 1024
 
 
 def check_without_steps(config: RunConfig) -> None:
@@ -59,12 +54,12 @@ def load_recorded(run: Run, dataset: str, workers: int = 1, *, rewards: bool = T
     with progress_bar(f"loading {dataset}", shown="console" in run.config.callbacks) as report:
         data = load_trajectories(Path(dataset), workers, report)
     data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {dataset}")
-    _check_masks(data, JointActions(run.observation_space, run.action_space), dataset)
+    check_masks(data, dataset)
     if rewards:
         data = in_units_of(run, data, "algorithm.dataset")
     if run.policy.normalizer is not None and run.init_from is None:
-        for chosen in _chunks(data.steps):
-            obs = _tensors(data.obs, data.observation_rows(chosen))
+        for chosen in row_chunks(data.steps):
+            obs = row_tensors(data.obs, data.observation_rows(chosen))
             run.policy.normalizer.update(to_device(obs, run.device))
     return data
 
@@ -142,21 +137,6 @@ def _frame_stacks(data: Trajectories, space: Space[Any]) -> dict[str, FrameStack
     return find_stacks(space_specs(space, "observation"), seen)
 
 
-def _check_masks(data: Trajectories, actions: JointActions, where: str) -> None:
-    """Raise TrajectoryError if a mask forbids a recorded action."""
-    for rows in _chunks(data.steps):
-        allowed = actions.allowed(_tensors(data.obs, data.observation_rows(rows))) if actions.masks else None
-        if allowed is None:
-            return
-        sound = allowed.gather(1, actions.indices(_tensors(data.actions, rows))).all(1).numpy()
-        if not sound.all():
-            row = int(rows[~sound][0])
-            episode = int(np.searchsorted(data.starts, row, side="right")) - 1
-            place = f"episode {episode}, step {row - int(data.starts[episode])}"
-            masks = ", ".join(repr(mask[0]) for mask in actions.masks.values())
-            raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {masks}")
-
-
 def _fingerprint(data: Trajectories) -> str:
     """Return a digest of the episodes' lengths and checksums: equal for equal data sets.
 
@@ -167,12 +147,3 @@ def _fingerprint(data: Trajectories) -> str:
         flags = episode.terminated, episode.truncated
         digest.update(repr((episode.length, *flags, sorted(episode.crc32.items()))).encode())
     return digest.hexdigest()
-
-
-def _chunks(rows: int) -> list[np.ndarray]:
-    """Return all row numbers in order, in chunks that bound memory."""
-    return [np.arange(start, min(start + _CHUNK, rows)) for start in range(0, rows, _CHUNK)]
-
-
-def _tensors(tree: Tree, rows: np.ndarray) -> TensorTree:
-    return to_tensors(take_rows(tree, rows))

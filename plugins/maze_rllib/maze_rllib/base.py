@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_recordings.loader import load_trajectories
+from maze_recordings.obeyed_masks import check_masks
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.progress import progress_bar
@@ -146,6 +147,7 @@ class RLlib(Algorithm):
         with progress_bar(f"loading {folder}", shown="console" in run.config.callbacks) as report:
             data = load_trajectories(Path(folder), 1, report)
         data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {folder}")
+        check_masks(data, str(folder))
         seed = integer_seed(run.seed, Purpose.MINIBATCH_ORDER)
         source = {"data": data, "policy": run.policy, "seed": seed}
         self._rllib._is_online = False  # RLlib does not set it for CQL, which would step environments for nothing

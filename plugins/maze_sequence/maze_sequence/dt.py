@@ -65,7 +65,7 @@ class DecisionTransformer(Algorithm):
         before = np.repeat(paid[data.starts[:-1]], lengths)
         left = np.repeat(returns, lengths) - (paid - before)
         largest = float(np.abs(left).max())
-        if largest > np.finfo(np.float32).max:
+        if largest > float(np.finfo(np.float32).max):
             problem = f"the recorded rewards add up to {largest:.3g}, which float32 cannot hold"
             raise ConfigError(problem, "algorithm.dataset", "Next: record with smaller rewards")
         self._returns = left.astype(np.float32)
