@@ -101,6 +101,17 @@ def test_what_is_recorded_comes_back_bit_equal(tmp_path):
     assert [len(each) for each in data[1:]] == [7, 2]
 
 
+def test_a_recording_that_an_error_ended_is_not_complete(tmp_path):
+    def failing():
+        yield episode(3, seed=1)
+        raise KeyError("the next episode")
+
+    with pytest.raises(KeyError):
+        record(tmp_path / "demos", failing())
+    with pytest.warns(RuntimeWarning, match="complete.json is missing: the recording was interrupted"):
+        assert len(load_trajectories(tmp_path / "demos")) == 1
+
+
 def test_every_file_is_read_by_public_tools(tmp_path):
     episodes = [episode(3, 1), episode(2, 2)]
     folder = record(tmp_path / "demos", episodes)

@@ -146,6 +146,7 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._whole &= kind is None  # what an error has ended is readable, but not complete
         self.close()
 
 
