@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.free_ram import check_memory
+from maze_core.base.saved_numbers import check_shapes, count_of
 from maze_core.base.tree import copy_tree, gather_rows, put_rows, stack_trees, take_rows
 from maze_core.envs.spaces import allocate, allocated_bytes
 
@@ -80,14 +81,27 @@ class EpisodeWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state()`, which may have further entries; of a larger window the newest rows."""
-        written, window = state["written"], state["window"]
+        """Restore the result of `state()`, which may have further entries; of a larger window the newest rows.
+
+        Raises:
+            ValueError: it has rows of other shapes.
+        """
+        written, window, waiting = count_of(state, "written"), state["window"], dict(state["open"])
         held = len(next(iter(window.values())))
+        check_shapes(window, self._like(held, window), "window")
+        if waiting:
+            check_shapes(waiting, self._like(sum(state["lengths"]), waiting), "rows that wait")
         if held != min(written, self._capacity):  # of another capacity
             newest = np.arange(written - min(held, self._capacity), written) % held
             written, window = len(newest), take_rows(window, newest)
         self._written = written
         put_rows(self._rows, slice(written), window)
         ends = np.cumsum([0, *state["lengths"]]).tolist()
-        rows = [copy_tree(take_rows(state["open"], place)) for place in range(ends[-1])]
+        rows = [copy_tree(take_rows(waiting, place)) for place in range(ends[-1])]
         self.waiting = [rows[first:end] for first, end in pairwise(ends)]
+
+    def _like(self, count: int, leaves: Mapping[str, Any]) -> Tree:
+        """Return so many rows of the window's columns that are among these leaves."""
+        return {
+            key: np.broadcast_to(leaf[0], (count, *leaf.shape[1:])) for key, leaf in self._rows.items() if key in leaves
+        }

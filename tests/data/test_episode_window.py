@@ -54,6 +54,18 @@ def test_a_restored_window_is_the_same(put):
     assert again.nbytes == window.nbytes == 3 * 16
 
 
+@pytest.mark.parametrize("part", ["window", "open"])
+@pytest.mark.parametrize("leaf", ["x", np.zeros(2), np.zeros((3, 3), np.float32)])
+def test_rows_of_other_shapes_are_refused(part, leaf):
+    window = EpisodeWindow(COLUMNS, 3, 2, "algorithm.size", "rows")
+    for number in range(2):
+        window.put(row(number))
+        window.waiting[0].append(row(number))
+    state = window.state()
+    with pytest.raises(ValueError, match="another shape in its"):
+        window.load_state({**state, part: {**state[part], "pair": leaf}})
+
+
 @pytest.mark.parametrize("put", [2, 4, 7])
 @pytest.mark.parametrize(("before", "after"), [(3, 5), (5, 3), (4, 2), (2, 9)])
 def test_a_window_of_another_capacity_keeps_the_newest_rows(put, before, after):

@@ -49,6 +49,10 @@ def test_the_state_of_other_parameters_is_refused():
     other = Adam([torch.nn.Parameter(torch.zeros(2)) for _ in range(3)])
     with pytest.raises(ValueError, match="shape"):
         Adam(parameters()).load_state_dict(other.state_dict())
+    forged = Adam(parameters()).state_dict()
+    forged["state"][1]["exp_avg"] = forged["state"][1]["exp_avg"].to(torch.float16)
+    with pytest.raises(ValueError, match="of parameter 1 has another type of numbers"):
+        Adam(parameters()).load_state_dict(forged)
 
 
 def test_training_does_not_load_torchs_compiler():

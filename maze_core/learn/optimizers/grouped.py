@@ -91,6 +91,8 @@ class GroupedOptimizer(ABC):
                 raise ValueError(f"the saved state is of another optimizer: it has {', '.join(saved[number])}")
             if any(saved[number][name].shape != tensor.shape for name, tensor in tensors.items()):
                 raise ValueError(f"the optimizer's state of parameter {number} has another shape")
+            if any(saved[number][name].dtype != tensor.dtype for name, tensor in tensors.items()):
+                raise ValueError(f"the optimizer's state of parameter {number} has another type of numbers")
             for name, tensor in tensors.items():
                 tensor.copy_(saved[number][name])
         for group, settings in zip(self.param_groups, state_dict["param_groups"], strict=True):

@@ -100,7 +100,8 @@ class TrajectoryStream:
         self._actors.load_state(state["actors"])
         self._under_way = deque(state["under_way"])
         if self._scale is not None and "reward_scale" in state:
-            self._scale.load_state(state["reward_scale"], episodes=bool(state["actors"]))
+            columns = self._run.rows_of(self._config.envs_per_actor)
+            self._scale.load_state(state["reward_scale"], bool(state["actors"]), columns)
 
     def _count(self, rollout: Rollout, staleness: int) -> None:
         """Update the run's counters. `staleness`: updates since the acting parameters."""
