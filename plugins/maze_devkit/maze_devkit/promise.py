@@ -71,6 +71,7 @@ PROMISED = (
     "maze_es.search_space",
     "maze_recordings.demonstrations",
     "maze_recordings.loader",
+    "maze_recordings.obeyed_masks",
     "maze_recordings.recorded_steps",
     "maze_recordings.recording_files",
     "maze_recordings.space_json",
