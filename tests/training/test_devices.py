@@ -116,7 +116,7 @@ def of_a_gpu(quick, tmp_path):
 @pytest.mark.skipif(not NO_GPU, reason="there is a GPU")
 @pytest.mark.parametrize(("algorithm", "more"), [("ppo", {}), ("sac", {"algorithm.initial_buffer_size": 20})])
 def test_a_run_of_a_gpu_acts_and_goes_on_without_one(of_a_gpu, maze, algorithm, more):
-    folder = of_a_gpu("Pendulum-v1", algorithm, more)
+    folder = of_a_gpu("CartPole-v1", algorithm, more)
     done = maze("eval", folder, "--episodes", "1", "--set", "evaluation.max_episode_steps=5")
     assert done.returncode == 0, done.stderr
     with RunContext.open(folder) as context:
