@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree
     from maze_core.data.batch import Loss
-    from maze_core.learn.learner import Learner
     from maze_core.plugins.hookspecs import Run
 
 _WARM_UPS = 2
@@ -77,7 +76,7 @@ class GraphedSteps:
         self._given_up = False
         self._networks: list[Tensor] = []
         """The parameters and buffers of this epoch."""
-        self._optimizer: Adam = _adam(run.learner)
+        self._optimizer = cast("Adam", run.learner.optimizer)  # `can_be_recorded` asks for it
         self._optimizer.rates_on_device()
 
     def begin_epoch(self) -> None:
@@ -194,8 +193,7 @@ def can_be_recorded(run: Run) -> bool:
     """Return True if nothing but the algorithm's own loss and known networks take part in a step."""
     alone = len(run.hooks.implementers("compute_loss", "build_modules")) == 1
     known = all(_is_known(network) for network in (run.policy, *run.modules.values()))
-    learner = run.learner
-    return alone and known and declares(run.algorithm, "loss_constants") and type(learner.optimizer) is Adam
+    return alone and known and declares(run.algorithm, "loss_constants") and type(run.learner.optimizer) is Adam
 
 
 def _global_generator(device: torch.device) -> torch.Generator:
@@ -221,12 +219,6 @@ def _beside(device: torch.device) -> Iterator[None]:
 def _is_known(network: nn.Module) -> bool:
     found = {type(module).__module__.partition(".")[0] for module in network.modules()}
     return found <= {"torch", *packages()} and not has_hooks(network)
-
-
-def _adam(learner: Learner) -> Adam:
-    if not isinstance(learner.optimizer, Adam):
-        raise TypeError(f"steps of {type(learner.optimizer).__name__} cannot be recorded")
-    return learner.optimizer
 
 
 def _tensors(run: Run) -> list[Tensor]:
