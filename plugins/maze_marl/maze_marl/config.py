@@ -25,7 +25,7 @@ class VDNConfig(AlgorithmConfig):
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99
     reward_scale: PositiveFloat = 1.0
-    """Factor of the rewards that are learnt from. QMIX learns best where values are a few units large."""
+    """Factor of the rewards that are learnt from."""
     tau: params.TargetRate = 1.0
     target_update_interval: params.TargetInterval = 200
     double: bool = True

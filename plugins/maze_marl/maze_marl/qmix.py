@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 _MIXER = 1
 # Separates its random numbers from those of the policy.
+_FIRST_SAY = 0.1
+# How much the state changes the mixer at first, relative to layers as they are initialized elsewhere.
 
 
 class Mixer(nn.Module):
     """Mixes the values of A agents into one that rises with each: its weights on them are never negative.
 
-    The weights are computed from the state of D numbers, which itself enters without a sign (section 4, Figure 2). They
-    begin near 1, and units count as a mean: the mixed value begins near the sum, as that of VDN, whatever the units.
+    The weights are computed from the state of D numbers, which itself enters without a sign (section 4, Figure 2). A
+    weighted sum of the values is added to the paper's hidden layer: its ELU is flat where values are far below 0, and
+    agents would learn nothing there. All begins near the sum, as VDN: units count as a mean, with weights near 1.
     """
 
     def __init__(self, state: int, agents: int, units: int, hidden: Sequence[int]) -> None:
@@ -41,15 +44,19 @@ class Mixer(nn.Module):
         self._shape = (agents, units)
         self.first, self.first_bias = _layers(state, hidden, agents * units), Dense(state, units)
         self.last, self.last_bias = _layers(state, hidden, units), _layers(state, (units,), 1)
-        for weights in (self.first, self.last):
-            nn.init.ones_(cast("Dense", weights[-1]).bias)
+        self.straight = _layers(state, hidden, agents)
+        for layers, bias in ((self.first, 1.0), (self.last, 0.5), (self.straight, 0.5)):
+            nn.init.constant_(cast("Dense", layers[-1]).bias, bias)
+        with torch.no_grad():
+            for layer in (self.first[-1], self.last[-1], self.straight[-1], self.first_bias, self.last_bias[-1]):
+                cast("Dense", layer).weight.mul_(_FIRST_SAY)
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
         """Values [S, A], states [S, D] → [S]."""
         weights = self.first(state).abs().reshape(-1, *self._shape)
         hidden = F.elu(torch.einsum("sa,sau->su", values, weights) + self.first_bias(state))
         mixed: Tensor = (hidden * self.last(state).abs()).mean(-1) + self.last_bias(state).squeeze(-1)
-        return mixed
+        return mixed + (values * self.straight(state).abs()).sum(-1)
 
 
 def _layers(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
