@@ -101,6 +101,15 @@ WRONG = {
     "no value": (train("--set", "algorithm.lr"), ["'algorithm.lr' is not of the form path=value"]),
     "no path": (train("--set", "=3"), ["'=3' is not of the form path=value"]),
     "hole in a path": (train("--set", "algorithm..lr=3"), ["is not of the form path=value"]),
+    "set twice": (train("--lr", "0.1", "--set", "algorithm={lr: 0.2}"), ["algorithm.lr: is set twice, to 0.2"]),
+    "two environments": (train("--set", "env=Pendulum-v1"), ["env.id: is set twice", "'Pendulum-v1'", "'CartPole-v1'"]),
+    "two numbers of epochs": (train("--epochs", "3", "--n-epochs", "4"), ["algorithm.n_epochs: is set twice"]),
+    **{
+        f"two environments of {command}": (
+            (*command.split(), "--env", "CartPole-v1", "--set", "env.id=Pendulum-v1"), ["env.id: is set twice"]
+        )
+        for command in ("sweep ppo --over algorithm.lr=0.1,0.2", "rollout --policy random", "profile ppo")
+    },
     "path through a value": (setting("algorithm.lr.x=3"), ["algorithm.lr"]),
     "value that is no YAML": (train("--set", "algorithm.lr=[1"), ["not valid YAML"]),
     "missing file": (train("-c", "missing.yaml"), ["missing.yaml", "no such file"]),

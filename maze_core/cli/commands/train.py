@@ -126,11 +126,13 @@ def _train_algorithm(
     from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import assemble_with_preset
     from maze_core.plugins.config.preset_paths import experiment as experiment_file
+    from maze_core.plugins.config.raw import assignments_of, check_set_once
     from maze_core.plugins.config.record import CONFIG
     from maze_core.run.saved.run_dir import find_run
 
     allow_local_modules()
     typed = placed(common)
+    check_set_once(assignments_of(typed), assignments_of(parameters))
     if quiet:
         typed["callbacks.console"] = None
     files = [] if experiment is None else [experiment_file(experiment)]

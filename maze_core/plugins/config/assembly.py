@@ -25,7 +25,7 @@ from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
 from maze_core.plugins.config.presets import Preset, choose, package
-from maze_core.plugins.config.raw import Raw, assign, merge, parse_assignment
+from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge, parse_assignment
 from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.renamed_keys import moved
 from maze_core.plugins.config.run import RunConfig
@@ -77,12 +77,14 @@ def assemble_with_preset(
     parent: Path | None = None,
 ) -> tuple[RunConfig, str]:
     """Like `assemble`, and also return the title of the applied preset, empty if there is none."""
-    assignments = [parse_assignment(text) for text in overrides]
-    assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
+    said = [parse_assignment(text) for text in overrides]
+    flagged = assignments_of(flags or {})
     if algorithm is not None:
-        assignments.append((("algorithm", "name"), algorithm))
+        flagged.append((("algorithm", "name"), algorithm))
     if env is not None:
-        assignments.append((("env", "id"), env))
+        flagged.append((("env", "id"), env))
+    check_set_once(said, flagged)
+    assignments = said + flagged
     layers = [_file_layer(path, algorithm) for path in files]
     permit([value for _, value in assignments] + layers)
     for path, layer in zip(files, layers, strict=True):
@@ -119,7 +121,7 @@ def assemble_with_preset(
 def asks_for_patience(files: Sequence[Path | Raw], flags: Mapping[str, Any]) -> bool:
     """Return True if files or flags, as of `assemble`, set the patience of early stopping; presets do not count."""
     layers = [_file_layer(source, None, quiet=True) for source in files]
-    return names_patience(assign(_stack(*layers), [(tuple(path.split(".")), value) for path, value in flags.items()]))
+    return names_patience(assign(_stack(*layers), assignments_of(flags)))
 
 
 def load_run_config(
@@ -263,7 +265,9 @@ def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Lo
     """
     named = policy in discovery.names("policy") or is_class_name(policy)
     suffix = "" if named else Path(policy).suffix.removeprefix(".")
-    return part_config("policy", {"name": suffix, "file": policy} if suffix else {"name": policy}, overrides, load)
+    typed = {"name": suffix, "file": policy} if suffix else {"name": policy}
+    check_set_once(_said(overrides), assignments_of({"policy": typed}))
+    return part_config("policy", typed, overrides, load)
 
 
 def is_class_name(text: str) -> bool:
@@ -279,9 +283,10 @@ def env_config(
     Raises one ConfigError that lists every problem.
     """
     errors: list[ConfigError] = []
-    layer = merge({}, {"env": env, "wrappers": list(wrappers)})
+    layer, said = merge({}, {"env": env, "wrappers": list(wrappers)}), _said(overrides)
     permit(layer)
-    data = assign(layer, _said(overrides))
+    check_set_once(said, assignments_of(layer if wrappers else {"env": env}))
+    data = assign(layer, said)
     data = _with_source(data, load)
     config = part_of("env", "env", data["env"], load, errors)
     wrapped = [each for each in wrappers_of(data["wrappers"], load, errors) if each is not None]

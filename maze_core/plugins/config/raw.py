@@ -5,14 +5,17 @@ The results are plain data; plugin names are looked up later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
 from maze_core.plugins.config.plain_yaml import kind_of, parse_value
 
 Raw = dict[str, Any]
 """Plain data: dicts, lists, strings, numbers, booleans and None."""
+Assignment = tuple[tuple[str, ...], Any]
+"""A path, key by key, and the value that it gets."""
 
 NAMED = (("model", "memory"), ("model", "distribution"))
 """Places of a part's parameters that each name a plugin too, of the kind that the last key says."""
@@ -20,13 +23,18 @@ PARTS = ("env", "model", "algorithm", "runner")
 """The keys of a run's configuration that each hold one plugin's parameters."""
 
 
-def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
+def parse_assignment(text: str) -> Assignment:
     """Return path and value of `a.b.0.c=value`; the value is YAML."""
     path, equals, value = text.partition("=")
     keys = tuple(path.strip().split("."))
     if not equals or not all(keys):
         raise ConfigError(f"{text!r:.80} is not of the form path=value, such as algorithm.lr=0.001")
     return keys, parse_value(value, f"{path.strip()} in {text!r:.80}")
+
+
+def assignments_of(values: Mapping[str, Any]) -> list[Assignment]:
+    """Return values by dotted path as assignments."""
+    return [(tuple(path.split(".")), value) for path, value in values.items()]
 
 
 def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
@@ -44,7 +52,7 @@ def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
     return result
 
 
-def assign(base: Raw, assignments: Iterable[tuple[tuple[str, ...], Any]]) -> Raw:
+def assign(base: Raw, assignments: Iterable[Assignment]) -> Raw:
     """Return `base` with values set at paths; later ones win. Plugin names are set before their parameters."""
     result: Raw = _copy(base)
     for path, value in sorted(assignments, key=lambda item: len(item[0]) + (item[0][-1] != "name")):
@@ -54,6 +62,25 @@ def assign(base: Raw, assignments: Iterable[tuple[tuple[str, ...], Any]]) -> Raw
             _set(result, path, _copy(value))
             result = _spelled_out(result)
     return result
+
+
+def check_set_once(overrides: Iterable[Assignment], flags: Iterable[Assignment]) -> None:
+    """Raise ConfigError if `path=value` texts and flags give a place two values: neither is the later one."""
+    known = dict(_places(overrides))
+    for path, value in _places(flags):
+        if path in known and known[path] != value:
+            both = f"{printable(repr(known[path]), 80)} and to {printable(repr(value), 80)}"
+            raise ConfigError(f"is set twice, to {both}", ".".join(path), "Next: leave one of them out.")
+
+
+def _places(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
+    """Yield the values of assignments by the whole paths of what they set, with short forms expanded."""
+    for path, value in assignments:
+        spelled = _spelled_out({path[0]: value})[path[0]] if len(path) == 1 else value
+        if isinstance(spelled, Mapping) and spelled:
+            yield from _places(((*path, str(key)), each) for key, each in spelled.items())
+        else:
+            yield path, spelled
 
 
 def name_of(part: Any) -> str:

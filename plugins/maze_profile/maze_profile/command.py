@@ -35,7 +35,9 @@ def profile(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any value; repeatable.")
     ] = None,
-    runner: Annotated[str, typer.Option(metavar="NAME", help="Runner of environments and workers.")] = "dev",
+    runner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Runner of environments and workers; default: dev.")
+    ] = None,
     seconds: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Train for about so long; at least one update.")
     ] = 10.0,
@@ -73,7 +75,7 @@ def _configured(
     files: list[Path],
     preset: str,
     overrides: list[str],
-    runner: str,
+    runner: str | None,
     load: Loader,
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
@@ -84,7 +86,8 @@ def _configured(
     from maze_core.plugins.config.wrapper_classes import check_modules
     from maze_core.run.saved.run_dir import find_run
 
-    flags: dict[str, Any] = {"runner": {"name": runner}}
+    overrides = ["runner.name=dev", *overrides] if runner is None else overrides
+    flags: dict[str, Any] = {} if runner is None else {"runner.name": runner}
     if env_source is not None:
         flags["env.name"] = env_source
     is_run = os.sep in target or is_class_name(target) or Path(target).is_dir()
@@ -93,7 +96,7 @@ def _configured(
     own = find_run(Path(target)) / CONFIG
     permit(env)
     # The run may be a stranger's.
-    load_saved_config(own, ["callbacks=null", f"runner={{name: {runner}}}", *overrides], load)
+    load_saved_config(own, ["callbacks=null", f"runner.name={runner or 'dev'}", *overrides], load)
     check_modules(read_checksummed(own), target)
     return assemble_with_preset(None, env, "none", [own, *files], overrides, flags, load)[0]
 

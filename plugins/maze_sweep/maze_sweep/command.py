@@ -273,10 +273,11 @@ def _over(texts: list[str] | None) -> dict[str, Any] | None:
 
 
 def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any] | None:
-    from maze_core.plugins.config.raw import parse_assignment
+    from maze_core.plugins.config.raw import assignments_of, check_set_once, parse_assignment
 
-    found = {".".join(path): value for path, value in map(parse_assignment, texts or ())}
-    return found | placed(common) or None
+    said, typed = [parse_assignment(text) for text in texts or ()], placed(common)
+    check_set_once(said, assignments_of(typed))
+    return {".".join(path): value for path, value in said} | typed or None
 
 
 def _algorithm_of(experiment: str) -> str:

@@ -23,7 +23,7 @@ from maze_core.plugins.config.checksummed_yaml import checksummed, read_verified
 from maze_core.plugins.config.explain import combined, explain
 from maze_core.plugins.config.external_fields import elsewhere, reaches
 from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
-from maze_core.plugins.config.raw import Raw, assign, merge
+from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.config.run import RunConfig
 from maze_core.run.saved.run_dir import find_run
@@ -79,6 +79,11 @@ class SweepPlan(ConfigModel):
         """The dimensions by path."""
         return parse_space(self.over)
 
+    @property
+    def named(self) -> Raw:
+        """The algorithm and the environment by path."""
+        return {"algorithm.name": self.algorithm} | ({} if self.env is None else {"env.id": self.env})
+
     @field_validator("seeds")
     @classmethod
     def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,8 +95,7 @@ class SweepPlan(ConfigModel):
         Raises:
             ConfigError: a value does not fit.
         """
-        named = {"algorithm.name": self.algorithm} | ({} if self.env is None else {"env.id": self.env})
-        flags = _with_point({**named, **self.overrides}, point)
+        flags = _with_point({**self.named, **self.overrides}, point)
         parent = None if self.init_from is None else Path(self.init_from) / CONFIG
         return assemble_with_preset(
             preset=self.preset, files=[dict(self.config)], flags=flags, load=load, parent=parent
@@ -192,7 +196,7 @@ def _sets(path: str, value: Any, other: str) -> bool:
     """Return True if a value at one path sets what is at another."""
     if not f"{other}.".startswith(f"{path}."):
         return False
-    tree: Any = assign({}, [(tuple(path.split(".")), value)])
+    tree: Any = assign({}, assignments_of({path: value}))
     for key in other.split("."):
         if isinstance(tree, list):
             tree = dict(zip(map(str, range(len(tree))), tree, strict=True))
@@ -295,3 +299,4 @@ def _check_paths(plan: SweepPlan) -> None:
                 )
     if "seed" in plan.overrides:
         raise ConfigError("a sweep sets the seeds of its runs", "overrides.seed", "Next: --seeds 1,2,3")
+    check_set_once(assignments_of(plan.overrides), assignments_of(plan.named))

@@ -132,10 +132,13 @@ def _print(statistics: dict[str, float], seed: int, record: Path | None, video: 
 def _runner(overrides: list[str], name: str | None) -> tuple[list[str], PluginConfig | None]:
     """Return the overrides that do not concern the runner, and the runner's configuration, if one was asked for."""
     from maze_core.plugins.config.assembly import part_config
+    from maze_core.plugins.config.raw import assignments_of, check_set_once, parse_assignment
 
     its = [text for text in overrides if text.strip().startswith("runner.")]
     if name is None and not its:
         return overrides, None
+    if name is not None:
+        check_set_once(map(parse_assignment, its), assignments_of({"runner.name": name}))
     return [text for text in overrides if text not in its], part_config("runner", {"name": name or "local"}, its)
 
 
