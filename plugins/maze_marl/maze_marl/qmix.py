@@ -55,8 +55,8 @@ class Mixer(nn.Module):
         """Values [S, A], states [S, D] → [S]."""
         weights = self.first(state).abs().reshape(-1, *self._shape)
         hidden = F.elu(torch.einsum("sa,sau->su", values, weights) + self.first_bias(state))
-        mixed: Tensor = (hidden * self.last(state).abs()).mean(-1) + self.last_bias(state).squeeze(-1)
-        return mixed + (values * self.straight(state).abs()).sum(-1)
+        mixed = (hidden * self.last(state).abs()).mean(-1) + (values * self.straight(state).abs()).sum(-1)
+        return cast("Tensor", mixed + self.last_bias(state).squeeze(-1))
 
 
 def _layers(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
