@@ -147,7 +147,8 @@ def test_installed_packages_offer_presets_for_the_algorithms_of_others(project, 
 def test_packages_of_presets_are_listed(install, monkeypatch):
     install("foo", {"presets/ppo/Mine-v0.yaml": "steps: 3", "experiments/long.yaml": "algorithm: ppo"})
     install("bare", {"data.txt": ""})
-    install("torn", {"presets/x.yaml": "["})
+    fine = {"presets/ppo/Its-v0.yaml": "steps: 3", "experiments/short.yaml": "algorithm: ppo"}
+    install("torn", {"presets/x.yaml": "[", "presets/sac/y.yaml": "[", "experiments/z.yaml": "[", **fine})
     install("gone", {"data.txt": ""}, value="maze_elsewhere")
     install("odd", {"data.txt": ""}, value="../..")
     listed = {each["name"]: each for each in json.loads(maze("plugins", "list", "--kind", "presets", "--json").stdout)}
@@ -156,7 +157,8 @@ def test_packages_of_presets_are_listed(install, monkeypatch):
     }  # fmt: skip
     assert listed["foo"]["summary"] == "Mine-v0 (ppo), long (experiment)"
     assert "neither presets nor experiments" in listed["bare"]["detail"]
-    assert "x.yaml: not valid YAML" in listed["torn"]["detail"]
+    assert listed["torn"]["summary"] == "Its-v0 (ppo), short (experiment)"
+    assert all(f"{name}.yaml: not valid YAML" in listed["torn"]["detail"] for name in "xyz")
     assert "maze-foo 1.0" in maze("plugins", "list", "--kind", "presets").stdout
     assert "Mine-v0 (ppo)" in maze("plugins", "info", "foo", "--kind", "presets").stdout
     assert "did you mean foo" in maze("plugins", "info", "fooo", "--kind", "presets", code=2).stderr

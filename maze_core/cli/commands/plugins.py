@@ -130,12 +130,16 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     ]  # fmt: skip
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
     page["presets"] = []
+
+    def warn(error: Exception) -> None:
+        output.warn(str(error))
+
     if info.kind == "algorithm":
         preset_folders = preset_paths(info.name, package(plugin), None)
-        found = named_presets(info.name, preset_folders, lambda error: output.warn(str(error)))
+        found = named_presets(info.name, preset_folders, warn)
         page["presets"] = [preset.title for preset in found.values()]
     if info.kind == "env":
-        page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin)]
+        page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin, warn)]
     return page
 
 

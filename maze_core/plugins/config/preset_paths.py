@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import argument
 from maze_core.plugins import discovery
 from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.plain_yaml import read_yaml
-from maze_core.plugins.config.presets import PresetFolder, algorithm_of, package_folder, presets_of_package, yaml_files
+from maze_core.plugins.config.presets import (
+    PresetFolder,
+    algorithm_of,
+    package_folder,
+    presets_of_package,
+    readable,
+    yaml_files,
+)
 
 GROUP = "maze.presets"
 """The entry-point group of packages with folders `presets` and `experiments`."""
@@ -92,13 +99,14 @@ def _looked_at(claim: discovery.Declaration) -> tuple[list[str], str]:
         return [], f"{claim.entry_point.value!r} is not the name of a package"
     if package_folder(module) is None:
         return [], f"there is no package {module}"
-    try:
-        found = [f"{name} ({algorithm})" for each in presets_of_package(module) for name, algorithm in each.contents()]
-        for each in presets_of_package(module, folder="experiments"):
-            found += [f"{file.stem} (experiment)" for file in yaml_files(each.folder) if read_yaml(file) is not None]
-    except MazeError as error:
-        return [], str(error)
-    return found, "" if found else f"{module} has neither presets nor experiments"
+    problems: list[ConfigError] = []
+    of = [pair for each in presets_of_package(module) for pair in each.contents(problems.append)]
+    files = [file for each in presets_of_package(module, folder="experiments") for file in yaml_files(each.folder)]
+    found = [f"{name} ({algorithm})" for name, algorithm in of]
+    found += [f"{file.stem} (experiment)" for file in files if readable(file, problems.append) is not None]
+    if not found and not problems:
+        return [], f"{module} has neither presets nor experiments"
+    return found, "\n".join(map(str, problems))
 
 
 def _installed(folder: str) -> list[PresetFolder]:

@@ -19,6 +19,8 @@ from maze_core.plugins.config.raw import Raw
 
 Read = Callable[[Path], Raw]
 """Returns the mapping in a YAML file. Raises ConfigError."""
+Skipped = Callable[[ConfigError], object]
+"""Receives what is wrong with a file that is left out."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,19 @@ class PresetFolder:
             yield from ((file, algorithm) for file in yaml_files(self.folder / algorithm))
         yield from ((file, self.algorithm) for file in yaml_files(self.folder))
 
-    def contents(self) -> list[tuple[str, str]]:
-        """Return the names of all presets, each with its algorithm."""
-        found = {(file.stem, algorithm_of(read_yaml(file), self.algorithm)) for file in yaml_files(self.folder)}
-        for folder in self.folder.iterdir() if self.folder.is_dir() else ():
-            found |= {(file.stem, algorithm_of(read_yaml(file), folder.name)) for file in yaml_files(folder)}
+    def contents(self, skipped: Skipped) -> list[tuple[str, str]]:
+        """Return the names of all presets, each with its algorithm.
+
+        `skipped` is called with what is wrong with a file that cannot be read, which is left out.
+        """
+        below = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        files = [(file, self.algorithm) for file in yaml_files(self.folder)]
+        files += [(file, folder.name) for folder in below for file in yaml_files(folder)]
+        found = {
+            (file.stem, algorithm_of(raw, algorithm))
+            for file, algorithm in files
+            if (raw := readable(file, skipped)) is not None
+        }
         return sorted((name, algorithm) for name, algorithm in found if algorithm)
 
 
@@ -85,7 +95,7 @@ def choose(preset: str, env_id: str | None, algorithm: str, preset_folders: Sequ
 def named_presets(
     algorithm: str,
     preset_folders: Sequence[PresetFolder],
-    skipped: Callable[[ConfigError], object] | None = None,
+    skipped: Skipped | None = None,
     read: Read = read_yaml,
 ) -> dict[str, Preset]:
     """Return the presets for an algorithm by name, sorted.
@@ -125,9 +135,27 @@ def presets(plugin: type[Any], algorithm: str) -> dict[str, Raw]:
     return {name: preset.content for name, preset in found.items()}
 
 
-def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:
-    """Return the presets in an env source's package: their names, each with the algorithm that it is for."""
-    return [pair for each in presets_of_package(package(source)) for pair in each.contents()]
+def presets_of_source(source: type[Any], skipped: Skipped) -> list[tuple[str, str]]:
+    """Return the presets in an env source's package: their names, each with the algorithm that it is for.
+
+    `skipped`: as of `PresetFolder.contents`.
+    """
+    return [pair for each in presets_of_package(package(source)) for pair in each.contents(skipped)]
+
+
+def readable(file: Path, skipped: Skipped | None, read: Read = read_yaml) -> Raw | None:
+    """Return the mapping in a file; None, after a call of `skipped`, if it cannot be read.
+
+    Raises:
+        ConfigError: it cannot be read, and there is no `skipped`.
+    """
+    try:
+        return read(file)
+    except ConfigError as error:
+        if skipped is None:
+            raise
+        skipped(error)
+        return None
 
 
 def preset_of(env_id: str) -> str:
@@ -175,19 +203,13 @@ def _read(
     algorithm: str,
     preset_folders: Sequence[PresetFolder],
     name: str | None = None,
-    skipped: Callable[[ConfigError], object] | None = None,
+    skipped: Skipped | None = None,
     read: Read = read_yaml,
 ) -> Iterator[Preset]:
     """Yield the presets for an algorithm in order; with `name`, only the files of that name are read."""
     for folder in preset_folders:
         for file, default in folder.files(algorithm):
             if name in (None, file.stem):
-                try:
-                    content = read(file)
-                except ConfigError as error:
-                    if skipped is None:
-                        raise
-                    skipped(error)
-                    continue
-                if algorithm_of(content, default) == algorithm:
+                content = readable(file, skipped, read)
+                if content is not None and algorithm_of(content, default) == algorithm:
                     yield Preset(file, content, folder)
