@@ -41,10 +41,13 @@ class PresetFolder:
             yield from ((file, algorithm) for file in yaml_files(self.folder / algorithm))
         yield from ((file, self.algorithm) for file in yaml_files(self.folder))
 
-    def contents(self, skipped: Skipped) -> list[tuple[str, str]]:
+    def contents(self, skipped: Skipped | None = None) -> list[tuple[str, str]]:
         """Return the names of all presets, each with its algorithm.
 
         `skipped` is called with what is wrong with a file that cannot be read, which is left out.
+
+        Raises:
+            ConfigError: a file cannot be read, and there is no `skipped`.
         """
         below = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
         files = [(file, self.algorithm) for file in yaml_files(self.folder)]
@@ -135,7 +138,7 @@ def presets(plugin: type[Any], algorithm: str) -> dict[str, Raw]:
     return {name: preset.content for name, preset in found.items()}
 
 
-def presets_of_source(source: type[Any], skipped: Skipped) -> list[tuple[str, str]]:
+def presets_of_source(source: type[Any], skipped: Skipped | None = None) -> list[tuple[str, str]]:
     """Return the presets in an env source's package: their names, each with the algorithm that it is for.
 
     `skipped`: as of `PresetFolder.contents`.
