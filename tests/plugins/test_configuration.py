@@ -1,9 +1,9 @@
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat, ValidationError, model_validator
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
@@ -363,3 +363,27 @@ def test_a_preset_stands_below_the_files(with_presets, tmp_path):
     file.write_text("env: CartPole-v1\nalgorithm: {clip: 1.0}")
     config = assemble("learner", files=[file], load=with_presets)
     assert (config.algorithm.lr, config.algorithm.clip, config.steps) == (7.0, 1.0, 77)
+
+
+class Numbers(ConfigModel):
+    one: int | Literal["auto"] = "auto"
+    many: tuple[Annotated[int, Field(gt=0)], ...] = ()
+    schedule: float | list[list[float]] = 0.0
+    named: dict[str, tuple[float, ...]] | None = None
+    pair: tuple[bool, int] = (True, 1)
+    either: bool | int = 0
+    free: dict[str, Any] | None = None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"one": True}, {"many": [1, True]}, {"schedule": [[0, 1], [5, False]]}, {"named": {"a": [True]}}],
+)  # fmt: skip
+def test_true_is_no_number_wherever_it_is(wrong):
+    with pytest.raises(ValidationError, match=r"must (be a number|hold numbers)"):
+        Numbers.model_validate(wrong)
+
+
+def test_true_stays_where_it_may_be():
+    right = {"pair": (True, 1), "either": True, "free": {"a": [True]}, "named": {"a": (0.0,)}}
+    assert {key: getattr(Numbers.model_validate(right), key) for key in right} == right

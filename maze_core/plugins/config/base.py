@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import NoneType, UnionType
+from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
@@ -29,18 +30,36 @@ class ConfigModel(BaseModel):
         """Refuse integers that neither torch nor numpy can hold, and `true` for a number, which pydantic takes as 1."""
         if not _fits(value):
             raise ValueError("must be a number that fits into 64 bits")
-        if isinstance(value, bool) and _is_number(cls.model_fields[info.field_name or ""].annotation):
-            raise ValueError("must be a number")
+        if _is_misread(value, cls.model_fields[info.field_name or ""].annotation):
+            raise ValueError("must be a number" if isinstance(value, bool) else "must hold numbers")
         return value
 
 
-def _is_number(annotation: Any) -> bool:
-    """Return True for the type of a number, which may be None instead."""
-    if get_origin(annotation) is Annotated:
-        return _is_number(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return all(each is NoneType or _is_number(each) for each in get_args(annotation))
-    return annotation in (int, float)
+def _is_misread(value: Any, annotation: Any) -> bool:
+    """Return True if a value is `true` or `false` where a type wants a number, or contains it where one is wanted."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_misread(value, arguments[0])
+    if origin in (Union, UnionType):
+        taking = [each for each in arguments if _takes(each, value)]
+        return bool(taking) and all(_is_misread(value, each) for each in taking)
+    if isinstance(value, list | tuple) and arguments:
+        kinds = [arguments[0]] * len(value) if len(arguments) == 1 or arguments[-1] is ... else arguments
+        return any(map(_is_misread, value, kinds))
+    if isinstance(value, dict) and len(arguments) == 2:
+        return any(_is_misread(each, arguments[1]) for each in value.values())
+    return isinstance(value, bool) and annotation in (int, float)
+
+
+def _takes(annotation: Any, value: Any) -> bool:
+    """Return True if a type of a union takes values of this shape."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _takes(get_args(annotation)[0], value)
+    if isinstance(value, bool):
+        return annotation in (int, float, bool, Any)
+    shapes = (list, tuple, Sequence) if isinstance(value, list | tuple) else (dict, Mapping)
+    return (origin or annotation) in shapes
 
 
 def _fits(value: Any) -> bool:
