@@ -100,9 +100,7 @@ def test_later_layers_win(tmp_path):
     first, second = tmp_path / "1.yaml", tmp_path / "2.yaml"
     first.write_text("algorithm: {lr: 1.0, clip: 1.0, n_epochs: 1, epoch_length: 1}\nseed: 1")
     second.write_text("algorithm: {clip: 2.0, n_epochs: 2, epoch_length: 2}")
-    config = build(
-        "algorithm.n_epochs=3", "algorithm.epoch_length=3", files=[first, second], flags={"algorithm.epoch_length": 4}
-    )
+    config = build("algorithm.n_epochs=3", files=[first, second], flags={"algorithm.epoch_length": 4})
     algorithm = config.algorithm
     assert (algorithm.lr, algorithm.clip, algorithm.n_epochs, algorithm.epoch_length) == (1.0, 2.0, 3, 4)
     assert config.seed == 1
