@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,32 +34,48 @@ class _WithFlags(TyperCommand):
             for spelling in (*each.opts, *each.secondary_opts)
             if spelling.startswith("-")
         }
-        return super().parse_args(ctx, list(_translated(args, takes_value)))
+        others, flagged = without_flags(args, takes_value)
+        rest = super().parse_args(ctx, [*(part for text in flagged for part in (_SET, text)), *others])
+        _check_set_once(ctx.params["set_"] or [], len(flagged))
+        return rest
 
 
-def _translated(args: list[str], own: Mapping[str, bool]) -> Iterator[str]:
-    """Yield the arguments of a command; `own`: its options, and whether each takes a value."""
+def _check_set_once(texts: list[str], flagged: int) -> None:
+    """Raise ConfigError if the first `path=value` texts, of flags, and those of `--set` contradict each other."""
+    if 0 < flagged < len(texts):
+        from maze_core.plugins.config.raw import check_set_once, parse_assignment
+
+        check_set_once(map(parse_assignment, texts[flagged:]), map(parse_assignment, texts[:flagged]))
+
+
+def without_flags(args: list[str], own: Mapping[str, bool]) -> tuple[list[str], list[str]]:
+    """Return the arguments of a command without the flags of its algorithm, and these as `path=value` texts.
+
+    `own`: the command's options, and whether each takes a value.
+    """
+    others: list[str] = []
+    flagged: list[str] = []
     left, of_algorithm = list(args), None
     while left:
         token = left.pop(0)
         option, equals, value = token.partition("=")
         if token == "--":  # noqa: S105 — what follows are arguments
-            yield from (token, *left)
-            return
+            return [*others, token, *left], flagged
         if not option.startswith("--") or option in own:
-            yield token
+            others.append(token)
             if own.get(option) and not equals and left:
-                yield left.pop(0)
+                others.append(left.pop(0))
             continue
         of_algorithm = of_algorithm or _options(_first_argument(args, own))
         flag = of_algorithm.get(option)
         if flag is None or not (flag.boolean or equals or left):
-            yield token  # the parser says what is wrong
+            others.append(token)  # the parser says what is wrong
         elif flag.boolean:
-            yield from (_SET, f"algorithm.{flag.field}={json.dumps(not option.startswith('--no-'))}")
+            flagged.append(f"algorithm.{flag.field}={json.dumps(not option.startswith('--no-'))}")
         else:
             parsed = flag.parse(value if equals else left.pop(0))
-            yield from (_SET, f"algorithm.{flag.field}={json.dumps(parsed)}")
+            flagged.append(f"algorithm.{flag.field}={json.dumps(parsed)}")
+    return others, flagged
 
 
 def _first_argument(args: list[str], own: Mapping[str, bool]) -> str:

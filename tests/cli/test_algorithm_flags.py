@@ -5,39 +5,42 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from maze_core.cli.algorithm_flags import _translated
+from maze_core.cli.algorithm_flags import without_flags
 from maze_core.cli.main import app
 
 OWN = {"--env": True, "--set": True, "-c": True, "--quiet": False, "-q": False, "--seeds": True}
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "others", "flags"),
     [
-        ("ppo --env E --lr 1e-3", "ppo --env E --set algorithm.lr=0.001"),
-        ("--env E ppo --num-envs=4 -q", "--env E ppo --set algorithm.num_envs=4 -q"),
-        ("dqn --double --no-dueling", "dqn --set algorithm.double=true --set algorithm.dueling=false"),
-        ("ppo --lr-schedule linear", 'ppo --set algorithm.lr_schedule="linear"'),
-        ("sac --critic-hidden 64,32", "sac --set algorithm.critic_hidden=[64,32]"),
-        ("ppo --env --lr", "ppo --env --lr"),
-        ("ppo --no-such-flag 3", "ppo --no-such-flag 3"),
-        ("ppo --lr", "ppo --lr"),
-        ("--env E --lr 1", "--env E --lr 1"),
-        ("none-such --lr 1", "none-such --lr 1"),
-        ("ppo -- --lr 1", "ppo -- --lr 1"),
-        ("-c ppo --lr 1", "-c ppo --lr 1"),
-        ("impala --vtrace-clip-rho-threshold none", "impala --set algorithm.vtrace_clip_rho_threshold=null"),
+        ("ppo --env E --lr 1e-3", "ppo --env E", "lr=0.001"),
+        ("--env E ppo --num-envs=4 -q", "--env E ppo -q", "num_envs=4"),
+        ("dqn --double --no-dueling", "dqn", "double=true dueling=false"),
+        ("ppo --lr-schedule linear", "ppo", 'lr_schedule="linear"'),
+        ("sac --critic-hidden 64,32", "sac", "critic_hidden=[64,32]"),
+        ("impala --vtrace-clip-rho-threshold none", "impala", "vtrace_clip_rho_threshold=null"),
+        ("ppo --env --lr", "ppo --env --lr", ""),
+        ("ppo --no-such-flag 3", "ppo --no-such-flag 3", ""),
+        ("ppo --lr", "ppo --lr", ""),
+        ("--env E --lr 1", "--env E --lr 1", ""),
+        ("none-such --lr 1", "none-such --lr 1", ""),
+        ("ppo -- --lr 1", "ppo -- --lr 1", ""),
+        ("-c ppo --lr 1", "-c ppo --lr 1", ""),
     ],
 )
-def test_what_is_typed_is_what_set_says(typed, meant):
-    assert [each.replace(" ", "") for each in _translated(typed.split(), OWN)] == meant.split()
+def test_what_is_typed_is_what_set_says(typed, others, flags):
+    left, flagged = without_flags(typed.split(), OWN)
+    assert left == others.split()
+    assert [each.replace(" ", "") for each in flagged] == [f"algorithm.{each}" for each in flags.split()]
 
 
 def test_a_run_knows_its_algorithm(tmp_path):
     (tmp_path / "config.yaml").write_text("algorithm:\n  name: sac\n")
-    assert list(_translated([str(tmp_path), "--batch-size", "8"], OWN))[1:] == ["--set", "algorithm.batch_size=8"]
+    typed = [str(tmp_path), "--batch-size", "8"]
+    assert without_flags(typed, OWN) == ([str(tmp_path)], ["algorithm.batch_size=8"])
     (tmp_path / "config.yaml").write_text("algorithm: [")
-    assert list(_translated([str(tmp_path), "--batch-size", "8"], OWN))[1:] == ["--batch-size", "8"]
+    assert without_flags(typed, OWN) == (typed, [])
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,7 @@ def test_a_run_knows_its_algorithm(tmp_path):
         ("sweep ppo --env CartPole-v1 --over algorithm.lr=1 --epoch-length 0", "algorithm.epoch_length"),
         ("profile ppo --env CartPole-v1 --num-envs none", "algorithm.num_envs"),
         ("profile ppo --env CartPole-v1 --nmu-envs 4", "there is no such option"),
+        ("profile ppo --env CartPole-v1 --num-envs 4 --set algorithm.num_envs=2", "algorithm.num_envs: is set twice"),
     ],
 )
 def test_wrong_ones_are_one_line(tmp_path, monkeypatch, arguments, message):

@@ -57,8 +57,8 @@ def assemble(
     """Assemble and validate the configuration of a run.
 
     `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
-    YAML values, `flags` maps paths to other values, `preset` is a name, `auto` (the one that the files name, else the one
-    named like the environment, if there is one) or `none`.
+    YAML values, `flags` maps paths to other values, `preset` is a name, `auto` (the one that the files name, else the
+    one named like the environment, if there is one) or `none`.
     `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
     environment if none is named, override the preset.
     Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
