@@ -39,7 +39,7 @@ Take = Callable[[Batch], tuple["TensorTree", "TensorTree"]]
 """Takes a step on a batch; returns its scalars for `Learner.count`, and what the algorithm keeps about the rows."""
 
 
-class Recording:
+class RecordedStep:
     """A step for one kind of batch, with the memory that its tensors have for good."""
 
     def __init__(self, batch: Batch, take: Take, generators: Sequence[Any]) -> None:
@@ -68,10 +68,10 @@ class GraphedSteps:
     A step that cannot be recorded, or whose recording computes something else, is taken as usual; a note says so once.
     """
 
-    def __init__(self, run: Run, record: Callable[..., Recording] = Recording) -> None:
+    def __init__(self, run: Run, record: Callable[..., RecordedStep] = RecordedStep) -> None:
         self._run, self._learner, self._record = run, run.learner, record
         self._algorithm: Any = run.algorithm
-        self._recordings: dict[Hashable, tuple[Recording, list[tuple[Tensor, Tensor | None]]]] = {}
+        self._recordings: dict[Hashable, tuple[RecordedStep, list[tuple[Tensor, Tensor | None]]]] = {}
         """The recordings, and the gradients that they write, by kind of batch."""
         self._given_up = False
         self._networks: list[Tensor] = []
@@ -140,7 +140,7 @@ class GraphedSteps:
         self._recordings[kind] = recording, gradients
         return True
 
-    def _checked(self, batch: Batch, take: Take) -> Recording | None:
+    def _checked(self, batch: Batch, take: Take) -> RecordedStep | None:
         """Return the recording of a step; None where it computes something else than the step itself."""
         with _beside(self._run.device):
             for _ in range(_WARM_UPS):
