@@ -16,7 +16,7 @@ from itertools import count
 from multiprocessing.util import Finalize
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,11 +25,11 @@ from maze_devkit.promise import broken_promises
 
 from maze_core.base.interruption import signal_handlers_kept
 from maze_core.plugins import discovery
-from maze_core.run.context import RunContext
-from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.killed import maze_until_killed
 from tests.outsiders import write_package
-from tests.states import plain, walk
+
+if TYPE_CHECKING:
+    from maze_core.run.context import RunContext
 
 QUICK = {
     "algorithm.n_rollout_steps": 8,
@@ -68,9 +68,10 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage from now on, among what tests make."""
+    """Look for garbage from now on, among what tests make, a tenth as often as Python does by itself."""
     gc.enable()
     gc.freeze()
+    gc.set_threshold(7000)
 
 
 def pytest_unconfigure() -> None:
@@ -141,7 +142,12 @@ def also_installed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def quick(tmp_path: Path, known_plugins: None) -> Any:
-    """`quick(env, algorithm, overrides, **parts)`: a silent RunContext of two epochs of two updates, seed 1."""
+    """`quick(env, algorithm, overrides, **parts)`: a silent RunContext of two epochs of two updates, seed 1.
+
+    What needs torch is imported by fixtures: the process that deals out tests to others goes without it.
+    """
+    from maze_core.run.context import RunContext
+
     numbers = count()
     with ExitStack() as stack:
 
@@ -191,6 +197,9 @@ def whole_state() -> Any:
     In which files the rows of replay lie is left out, too: states that are kept after some seconds begin new ones.
     """
 
+    from maze_core.run.saved.checkpoint import read_checkpoint
+    from tests.states import plain
+
     def read(run_dir: Path, name: str = "last") -> Any:
         saved = read_checkpoint(Path(run_dir) / "checkpoints" / name)
         state = {key: value for key, value in saved.state.items() if key != "seconds"}
@@ -209,6 +218,7 @@ def _without_files(state: Any) -> Any:
 @pytest.fixture
 def assert_same() -> Any:
     """`assert_same(a, b)`: two states are equal bit by bit; says which entries are not."""
+    from tests.states import plain, walk
 
     def compare(first: Any, second: Any) -> None:
         left, right = dict(walk(plain(first))), dict(walk(plain(second)))

@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,7 +120,7 @@ def load(kind: str, name: str) -> type[Any]:
 
 def claims(kind: str, name: str) -> list[Declaration]:
     """Return the effective claims of a name: only Maze's own for the name of a Maze command."""
-    found = [each for each in declarations() if (each.kind, each.name) == (kind, name)]
+    found = [each for each in declarations() if each.name == name and each.kind == kind]
     own = [each for each in found if each.distribution in (CORE, publisher(kind, name))]
     return own if kind == "command" and own else found
 
@@ -171,8 +171,9 @@ def group(name: str) -> list[Declaration]:
     return sorted(found, key=lambda each: (each.name, each.distribution))
 
 
-def _turned_on() -> list[Declaration]:
-    off = _disabled()
+def _turned_on() -> Sequence[Declaration]:
+    if not (off := _disabled()):
+        return declared()
     return [found for found in declared() if found.distribution == CORE or not off & {found.name, found.distribution}]
 
 
@@ -322,12 +323,9 @@ def declared() -> tuple[Declaration, ...]:
 
 
 def _installation() -> Installation:
-    """Return what changes when a distribution is installed or removed.
-
-    Most entries of the path are no folders: they are asked for once.
-    """
-    found = [(entry, _modified(entry)) for entry in sys.path]
-    return tuple((entry, changed) for entry, changed in found if not changed or not is_current_folder(entry))
+    """Return what changes when a distribution is installed or removed."""
+    here, found = _asked("."), [(entry, _asked(entry)) for entry in sys.path]
+    return tuple((entry, state[0]) for entry, state in found if not state[0] or state[1:] != here[1:])
 
 
 def _search_path() -> list[str]:
@@ -339,11 +337,13 @@ def _distributions() -> Iterable[metadata.Distribution]:
     return metadata.distributions(path=_search_path())
 
 
-def _modified(folder: str) -> int:
+def _asked(folder: str) -> tuple[int, int, int]:
+    """Return when a folder was changed last, and which one it is; zeros where it is not there."""
     try:
-        return os.stat(folder).st_mtime_ns  # noqa: PTH116 — asked of two dozen folders whenever a plugin is loaded
+        found = os.stat(folder)  # noqa: PTH116 — asked of two dozen folders whenever a plugin is loaded
     except OSError:
-        return 0
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_dev, found.st_ino
 
 
 @lru_cache(maxsize=1)

@@ -58,7 +58,10 @@ REPLAYED = {"algorithm.n_epochs": 4, "algorithm.epoch_length": 40, "algorithm.in
 
 @pytest.mark.parametrize(
     ("algorithm", "sizes"),
-    [("pqn", {**EPOCHS, "algorithm.num_envs": 3}), ("dqn", {**REPLAYED, "algorithm.batch_size": 4})],
+    [
+        ("pqn", {**EPOCHS, "algorithm.num_envs": 3}),
+        ("dqn", {**REPLAYED, "algorithm.batch_size": 4, "model.hidden": [8]}),
+    ],
 )
 def test_returns_of_an_exploring_policy_say_nothing_about_its_samples(quick, capsys, algorithm, sizes):
     said = []

@@ -142,9 +142,9 @@ def test_a_seed_decides_everything_and_games_differ():
         env.close()
         return np.array(found)
 
-    for seed in (0, 2**62):
-        assert np.array_equal(sums(seed, 1), sums(seed, 2))
     one = sums(0, 1)
+    assert np.array_equal(one, sums(0, 2))
+    assert np.array_equal(sums(2**62, 1), sums(2**62, 2))
     assert not np.array_equal(one[:, 0], one[:, 1])
     assert not np.array_equal(one, sums(1, 1))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from maze_devkit.marks import unmarked
-from pydantic import AnyUrl, BaseModel, Field, FilePath, JsonValue
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, FilePath, JsonValue
 from typing_extensions import TypeAliasType
 
 from maze_core import PluginConfig
@@ -40,10 +40,9 @@ FINE = {
 
 
 def config(**fields):
-    """A configuration model with fields of these types."""
-    return type(
-        "Config", (PluginConfig,), {"__annotations__": fields, **dict.fromkeys(fields)} | {"__module__": __name__}
-    )
+    """A configuration model with fields of these types; pydantic would look long for the source of such a class."""
+    settings = {"__module__": __name__, "model_config": ConfigDict(use_attribute_docstrings=False)}
+    return type("Config", (PluginConfig,), {"__annotations__": fields, **dict.fromkeys(fields)} | settings)
 
 
 @pytest.mark.parametrize("name", UNMARKED)

@@ -43,7 +43,8 @@ def learn(tmp_path, known_plugins):
 
         def build(env, algorithm="dqn", overrides=None, **parts):
             parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, "preset": "none", **parts}
-            values = TINY | SMALL[algorithm] | (overrides or {})
+            narrow = {} if "model" in parts else {"model.hidden": [16, 16]}
+            values = narrow | TINY | SMALL[algorithm] | (overrides or {})
             return stack.enter_context(RunContext(env, algorithm, overrides=values, **parts))
 
         yield build

@@ -114,7 +114,7 @@ def test_all_spaces_and_masks(prepared, tmp_path, name, actions, distribution):
     [
         ("a.onnx", "members from elsewhere", {"action": ["action_mask/0", "action_mask/1"]}),
         ("a.pt2", "a Dict", {"action/arm": ["action_mask/arm/0", "action_mask/arm/1"], "action/move": [MOVE]}),
-        ("b.onnx", "a board", {"action": ["action_mask"]}),
+        ("b.pt2", "a board", {"action": ["action_mask"]}),
     ],
 )
 def test_masks_in_every_form_are_inputs(prepared, tmp_path, name, form, masks):
@@ -211,7 +211,7 @@ def test_a_cloned_policy(prepared, tmp_path):
     overrides = {"algorithm.dataset": str(folder), "algorithm.n_epochs": 1}
     with RunContext("Pendulum-v1", "bc", overrides=overrides, silent=True, seed=1, run_dir=tmp_path / "run") as context:
         context.train()
-        check_by_hand(context, export_policy(context.run, tmp_path / "a.onnx").file)
+        check_by_hand(context, export_policy(context.run, tmp_path / "a.pt2").file)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,16 @@ from maze_core.base.errors import ConfigError, RunError
 from tests.runners.pool_contract import Answers, JobContract, PoolContract, collect_all
 
 ray = pytest.importorskip("ray")
+worker_process = pytest.importorskip("maze_ray.worker")
 pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+class Light(Answers):
+    """Spares its worker the modules that runs need: most of what the start of a worker takes, and of no use here."""
+
+    def setup(self, worker):
+        worker_process.import_ahead = lambda: None
+        super().setup(worker)
 
 
 @contextmanager
@@ -26,7 +35,7 @@ def starting():
     with ExitStack() as stack:
 
         def start(count=2, task=None, **options):
-            pool = RayPool(task or Answers(), count, RayConfig(name="ray", **options), 1.0)
+            pool = RayPool(task or Light(), count, RayConfig(name="ray", **options), 1.0)
             stack.callback(pool.close)
             stack.callback(pool.close)
             while len(pool.pids) < count:

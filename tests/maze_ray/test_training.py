@@ -23,6 +23,8 @@ ES = {
     "evaluation.n_episodes": 0,
     "callbacks.tensorboard": None,
 }
+ONE = {"evaluation.num_envs": 1}
+"""One worker for evaluation: each that Ray starts takes two seconds."""
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
 
 
@@ -49,14 +51,14 @@ def test_es_gives_the_same_as_on_dev(trained, whole_state, assert_same):
 
 
 def test_ppo_gives_the_same_as_on_dev(quick, whole_state, assert_same):
-    contexts = [quick(SeededWalk, "ppo", {}, runner=runner) for runner in ("dev", RAY)]
+    contexts = [quick(SeededWalk, "ppo", ONE, runner=runner) for runner in ("dev", RAY)]
     for context in contexts:
         context.train()
     assert_same(*(whole_state(context.run_dir) for context in contexts))
 
 
 def test_impala_learns(tmp_path):
-    overrides = {"evaluation.n_episodes": 4}
+    overrides = {"evaluation.n_episodes": 4, **ONE}
     with RunContext(
         "CartPole-v1", "impala", runner="ray", overrides=overrides, steps=16_000, run_dir=tmp_path / "run", seed=1,
         silent=True,

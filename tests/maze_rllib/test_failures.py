@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import ray
 from maze_devkit.envs import FailingEnv, SeededWalk
-from maze_rllib import trainer as trainer_module
 
 from maze_core.base.errors import ConfigError, RunError
 
@@ -91,7 +90,7 @@ def test_a_learner_that_does_not_learn_ends_the_run(small, monkeypatch):
 def test_a_loss_that_is_not_finite_ends_the_run(small, monkeypatch):
     context = small("rllib-ppo", SeededWalk)
     context.run.algorithm._opened()
-    monkeypatch.setattr(trainer_module, "losses", lambda learner: {"loss/total": float("nan"), "loss/policy": 1.0})
+    monkeypatch.setattr("maze_rllib.trainer.losses", lambda learner: {"loss/total": float("nan"), "loss/policy": 1.0})
     with pytest.raises(RunError, match="not finite: loss/total"):
         context.train()
 

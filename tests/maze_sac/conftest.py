@@ -33,7 +33,8 @@ def sac(tmp_path, known_plugins):
 
         def build(env, overrides=None, algorithm="sac", **parts):
             parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, "preset": "none", **parts}
-            return stack.enter_context(RunContext(env, algorithm, overrides=SMALL | (overrides or {}), **parts))
+            small = SMALL if "model" in parts else {**SMALL, "model.hidden": [16, 16]}
+            return stack.enter_context(RunContext(env, algorithm, overrides=small | (overrides or {}), **parts))
 
         yield build
 

@@ -29,6 +29,7 @@ def td3(tmp_path, known_plugins):
 
         def build(env, overrides=None, algorithm="td3", **parts):
             parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, "preset": "none", **parts}
-            return stack.enter_context(RunContext(env, algorithm, overrides=SMALL | (overrides or {}), **parts))
+            small = SMALL if "model" in parts else {**SMALL, "model.hidden": [16, 16]}
+            return stack.enter_context(RunContext(env, algorithm, overrides=small | (overrides or {}), **parts))
 
         yield build

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -12,13 +13,15 @@ from maze_core import ConfigError
 from maze_core.cli.main import app
 from tests.killed import SMALL, STEPS, arguments, train_until_killed
 
-pb = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason="wandb is not installed: pip install maze-wandb")
+pytestmark = pytest.mark.skipif(find_spec("wandb") is None, reason="wandb is not installed: pip install maze-wandb")
 
 BLOCK, HEADER = 32768, struct.Struct("<IHB")
 
 
 def records(path):
     """Yield the records of a .wandb file: LevelDB's log format behind a header of 7 bytes."""
+    from wandb.proto import wandb_internal_pb2 as pb
+
     data, position, parts = path.read_bytes(), 7, b""
     while position + HEADER.size <= len(data):
         if BLOCK - position % BLOCK < HEADER.size:

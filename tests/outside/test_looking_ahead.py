@@ -66,6 +66,6 @@ def test_the_same_planner_acts_wherever_the_run_does(package, tmp_path, monkeypa
 
 def test_a_deployment_has_no_simulator_and_the_export_says_so(package, quick, tmp_path):
     quick("maze_ahead:Doors", callbacks={"ahead": {}}, run_dir=tmp_path / "run").train(1)
-    said = maze("export", tmp_path / "run", "--out", tmp_path / "policy.onnx")
+    said = maze("export", tmp_path / "run", "--out", tmp_path / "policy.pt2")
     assert "it is the network alone: this run acts with ahead, which looks ahead" in said
-    assert load(tmp_path / "policy.onnx")[1]["run"]["without_look_ahead_of"] == ["ahead"]
+    assert load(tmp_path / "policy.pt2")[1]["run"]["without_look_ahead_of"] == ["ahead"]

@@ -10,8 +10,11 @@ from tests.forgetful import Forgetful
 SMALL = {"model.hidden": [8], "algorithm.n_rollout_steps": 9, "algorithm.num_envs": 5, "algorithm.n_epochs": 4}
 CASES = {
     "ppo": {"model.memory": "gru"},
-    "sac": {"algorithm.initial_buffer_size": 30, "algorithm.batch_size": 8, "algorithm.epoch_length": 20},
-}
+    "sac": {
+        "algorithm.initial_buffer_size": 30, "algorithm.batch_size": 8, "algorithm.epoch_length": 8,
+        "algorithm.critic_hidden": [8],
+    },
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.subject import Subject
 
 _MAIN = "maze_core.cli.main"
-_FIRST = (_MAIN, "maze_core.cli.group", "packaging.requirements", "pydantic.fields", "pydantic.types")
+_FIRST = (__name__, _MAIN, "maze_core.cli.group", "packaging.requirements", "pydantic.fields", "pydantic.types")
 """What every command needs."""
 _UNKNOWN = "--no-such-option"
 
