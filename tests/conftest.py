@@ -238,15 +238,33 @@ CLUSTERS = tuple(f"tests/maze_ray/test_{each}.py" for each in ("cluster", "losse
 cluster. They measure how soon something happens, so they run one after the other."""
 
 
+MARKED_SLOW = "mark.slow"
+"""What a file with a slow test says."""
 WHOLE = ("tests/maze_rllib/", "tests/attack/", "tests/training/test_resume.py", "tests/maze_devkit/scaffold/")
 """Files that take a minute or two each in one process."""
 PAGES_OF_MINUTES = ("docs/guide/", "docs/tutorials/")
 """The pages of `LONG` that take up to a minute."""
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files without a slow test where only those are asked for: their imports take most of the collection."""
+    if config.getoption("markexpr", "") != "slow" or not collection_path.match("test_*.py"):
+        return None
+    return None if _names_slow_tests(collection_path) else True
+
+
+@cache
+def _names_slow_tests(path):
+    """Whether a file marks a test as slow, in its own text."""
+    return MARKED_SLOW in path.read_text(encoding="utf-8")
+
+
 def pytest_collection_modifyitems(config, items):
     """Put what takes longest in one piece first, and what comes in small pieces last, so that no process ends late."""
 
+    hidden = {item.path for item in items if item.get_closest_marker("slow") and not _names_slow_tests(item.path)}
+    if hidden:
+        raise pytest.UsageError(f"slow, without the word {MARKED_SLOW!r}, so `-m slow` leaves it out: {hidden}")
     by_file = config.getoption("dist", "no") == "loadfile"  # else every test is a piece of its own
 
     def place(item):

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,14 @@ def fields(algorithm: str) -> list[Field]:
     return found
 
 
-def _properties(model: Any) -> Iterator[tuple[str, str]]:
-    for name in model.model_fields:
-        try:
-            schema = json.dumps(model.model_json_schema()["properties"].get(name, {}))
-        except Exception:  # noqa: BLE001 — a type without a schema
-            schema = ""
-        yield name, schema
+@cache
+def _properties(model: Any) -> tuple[tuple[str, str], ...]:
+    """The names of a configuration's fields with their schemas, the same for every algorithm's run."""
+    try:
+        properties = model.model_json_schema()["properties"]
+        return tuple((name, json.dumps(properties.get(name, {}))) for name in model.model_fields)
+    except Exception:  # noqa: BLE001 — a type without a schema
+        return tuple((name, "") for name in model.model_fields)
 
 
 def _path(kind: str, plugin: str, name: str) -> str:

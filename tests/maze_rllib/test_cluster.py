@@ -1,5 +1,6 @@
 """Where RLlib's processes run: learners and env runners on Ray, and what Ray has no room for."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +21,9 @@ def test_env_runners_and_a_learner_on_the_runner_ray(small):
     rllib = context.run.algorithm._trainer._algorithm
     assert (len(rllib.learner_group), rllib.env_runner_group.num_remote_env_runners()) == (1, 1)
     assert all(not torch.equal(leaf, before[name]) for name, leaf in context.policy.named_parameters())
+    pids = rllib.env_runner_group.foreach_env_runner(lambda _: os.getpid(), local_env_runner=False)
+    priorities = [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids]  # Ray's own would let the driver interrupt it
+    assert priorities == [os.getpriority(os.PRIO_PROCESS, 0)]
     trainer = context.run.algorithm._trainer
     state = trainer.state()
     zeros = {name: torch.zeros_like(leaf) for name, leaf in state["module"].items()}

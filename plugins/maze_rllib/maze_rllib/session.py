@@ -24,6 +24,7 @@ _ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_prestart_worker_first_driver": "0",  # a worker for each CPU, which nobody uses
+    "RAY_worker_niceness": "0",  # the driver waits for env runners, and Ray's 15 would let it interrupt them
 }
 
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters

@@ -5,9 +5,10 @@ import json
 import pytest
 from maze_devkit.scaffold.kinds import STARTERS
 
-from tests.maze_devkit.scaffold.clean import CleanEnvironment, build_wheels
+from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, build_wheels
 
 pytestmark = pytest.mark.slow
+OWN_TYPES = ROOT / "tests" / "maze_devkit" / "scaffold" / "own_types.py"
 SHORT = (
     "--preset", "none", "--epochs", "1", "--set", "algorithm.epoch_length=1", "--set", "evaluation.n_episodes=1",
 )  # fmt: skip
@@ -78,15 +79,16 @@ TORCH = ("_decomp", "_dynamo", "_export", "_functorch", "_higher_order_ops", "_i
 """Parts of torch that no plugin of these names, and that take mypy half of its time."""
 
 
-def test_their_types_are_right(author, workshop):
+def test_their_types_are_right_and_those_of_ones_own_need_no_casts(author, workshop):
+    """With the plugins, algorithms whose policies and distributions are types of their own; in one process."""
     folders = sorted(path for name in ("maze-*/maze_first_*", "maze-*/tests") for path in workshop.glob(name))
     assert len(folders) == 2 * len(STARTERS)
     settings, wrong = author.folder / "mypy.ini", author.folder / "wrong.py"
     passed_over = ",".join(f"torch.{name}.*" for name in TORCH)
     settings.write_text(f"[mypy]\n[mypy-{passed_over},sympy.*]\nfollow_imports = skip\n")
     wrong.write_text("import torch\n\nwrong: int = torch.zeros(1)\n")
-    command = ("-m", "mypy", "--strict", "--config-file", settings, "--cache-dir", "/dev/null", *folders, wrong)
-    printed = author.run(author.python, *command, folder=workshop, code=1)
+    command = (author.python, "-m", "mypy", "--strict", "--config-file", settings, "--cache-dir", "/dev/null")
+    printed = author.run(*command, *folders, OWN_TYPES, wrong, folder=workshop, code=1)
     assert "wrong.py:3: error: Incompatible types in assignment" in printed
     assert "Found 1 error in 1 file" in printed
 
