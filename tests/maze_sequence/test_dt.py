@@ -167,6 +167,30 @@ def test_a_higher_return_is_reached_when_it_is_asked_for(quick, record):
         assert (reached >= expected) if target else (reached <= expected)
 
 
+def test_what_is_asked_for_may_depend_on_where_an_episode_begins(quick, record):
+    """Each step pays what is seen: from 1 two more are within reach than from -1. A number that is set comes first."""
+    observation = spaces.Box(-1, 1, (1,), np.float32)
+    folder = record(observation, BOX, [6] * 60, reward=lambda obs, actions: obs["observation"][:-1, 0])
+    more = {"algorithm.epoch_length": 60, "algorithm.batch_size": 120, "algorithm.lr": 0.01}
+    context = sequence(quick, folder, lambda: SpacesEnv(observation, BOX), more | {"algorithm.return_expectile": 0.9})
+    context.train()
+    policy = context.policy
+
+    def wanted(policy, seen):
+        first = torch.tensor(seen).unsqueeze(1)
+        _, state = policy.step({"observation": first}, policy.initial_state(len(seen)))
+        _, after = policy.step({"observation": -first}, state)
+        assert after["policy/left"].equal(state["policy/left"])  # asked once; then it falls by what is paid
+        return state["policy/left"] * policy.context.scale
+
+    low, high = wanted(policy, [-1.0, 1.0]).tolist()
+    assert 1 < high - low < 3
+    assert high > 1.5  # more than the mean: the other five steps pay 0 on average, and good episodes are asked for
+    told = {"algorithm.return_expectile": 0.9, "algorithm.target_return": 0.25}
+    asked = sequence(quick, folder, lambda: SpacesEnv(observation, BOX), told).run.policy
+    assert wanted(asked, [-1.0, 1.0]).tolist() == pytest.approx([0.25] * 2)
+
+
 def test_a_server_is_told_what_was_paid(quick, record):
     run = sequence(quick, record(OBSERVATION, BOX, [9, 5]), lambda: SpacesEnv(OBSERVATION, BOX))
     agent, asked = run.agent(), partial(ask, build_app(ServedPolicy(run), {}))

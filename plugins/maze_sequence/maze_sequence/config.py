@@ -24,8 +24,11 @@ class DTConfig(AlgorithmConfig):
     n_workers: PositiveInt = 1
     """Threads that read and verify the data."""
     target_return: Annotated[float, Field(ge=-1e30, le=1e30)] | None = None
-    """Return that is asked for where an episode begins, in rewards as the wrappers make them; none: that of the best
-    recorded episode."""
+    """Return that is asked for where an episode begins, in rewards as the wrappers make them; none: what
+    `return_expectile` says."""
+    return_expectile: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    """Learn which returns are within reach from an observation, and ask for this expectile of them: 0.9 is what good
+    episodes get from there. None: ask for the return of the best recorded episode, wherever an episode begins."""
     context: Annotated[int, Field(gt=0, le=1000)] = 20
     """Steps that the transformer looks at, the current one included."""
     size: params.Width = 64

@@ -44,11 +44,15 @@ class Context(Memory):
         )  # fmt: skip
         self.blocks = nn.TransformerEncoder(block, config.layers, nn.LayerNorm(size), enable_nested_tensor=False)
         self.norm = nn.LayerNorm(size)
+        self.reach = None if config.return_expectile is None else _reach(in_features, size)
         self.register_buffer("target", torch.zeros(1))
         self.register_buffer("scale", torch.ones(1))
 
     def initial_state(self, rows: int) -> TensorTree:
-        """Return an empty context: the last K - 1 steps as zeros, the wanted return in `left`, and the `time` 0."""
+        """Return an empty context: the last K - 1 steps as zeros, the wanted return in `left`, and the `time` 0.
+
+        Where returns within reach are learned, the first observation tells what is wanted.
+        """
         past, zeros = self.window - 1, self.target.new_zeros
         target = self.target if self._asked is None else self.target.new_tensor([self._asked])
         return {
@@ -61,16 +65,26 @@ class Context(Memory):
 
     def step(self, features: Tensor, state: TensorTree) -> tuple[Tensor, TensorTree]:
         """Take one row of each stream. `heard` says what was done in it, and what is still wanted."""
+        left = state["left"]
+        if self.reach is not None and self._asked is None:
+            left = torch.where(state["time"] == 0, self.within_reach(features, state["time"]), left)
         seen = torch.cat((state["seen"], features.unsqueeze(1)), 1)
-        wanted = torch.cat((state["wanted"], state["left"].unsqueeze(1)), 1)
+        wanted = torch.cat((state["wanted"], left.unsqueeze(1)), 1)
         acted = torch.nn.functional.pad(state["acted"], (0, 0, 0, 1))
         back = torch.arange(1 - self.window, 1, device=features.device)
         times = state["time"].unsqueeze(1) + back
         newest = self._look(seen, acted, wanted, times)[:, -1]
         return newest, {
             "seen": seen[:, 1:], "acted": acted[:, 1:], "wanted": wanted[:, 1:],
-            "left": state["left"], "time": state["time"] + 1,
+            "left": left, "time": state["time"] + 1,
         }  # fmt: skip
+
+    def within_reach(self, features: Tensor, times: Tensor) -> Tensor:
+        """Return what good episodes get from rows [B, F] at `times` [B] on, relative to the scale, [B]."""
+        assert self.reach is not None  # noqa: S101
+        early = 1 - times.clamp(0, self._last) / (self._last + 1)
+        found: Tensor = self.reach(torch.cat((features, early.unsqueeze(1)), 1)).squeeze(1)
+        return found
 
     def heard(self, state: TensorTree, actions: Tensor, rewards: Tensor) -> TensorTree:
         """Return the state once the last step's actions [B, A] were executed and paid [B]."""
@@ -113,3 +127,8 @@ class Context(Memory):
         blocked = (future | missing) & ~torch.eye(count, dtype=torch.bool, device=tokens.device)
         rows: Tensor = self.blocks(tokens, blocked.repeat_interleave(self._heads, 0))
         return rows[:, 1::3]
+
+
+def _reach(in_features: int, size: int) -> nn.Sequential:
+    """Return the network of the returns within reach, which sees features and what is left of the time."""
+    return nn.Sequential(Dense(in_features + 1, size), nn.GELU(), Dense(size, size), nn.GELU(), Dense(size, 1))

@@ -36,7 +36,7 @@ class DecisionTransformer(Algorithm):
     config: DTConfig
     needs_critic = False
     brings_memory = True
-    columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "loss/entropy": "entropy"}
+    columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "loss/entropy": "entropy", "loss/reach": "reach"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True},
         "callbacks": {"early_stopping": {"patience": 0}},
@@ -87,17 +87,26 @@ class DecisionTransformer(Algorithm):
         rows = np.repeat(ends - lengths + 1, lengths) + within
         obs = to_tensors(take_rows(data.obs, data.observation_rows(rows)), device)
         actions = to_tensors(take_rows(data.actions, rows), device)
-        known = to_tensors({"returns": self._returns[rows], "times": ends - lengths + 1 - begin}, device)
+        first = ends - lengths + 1 - begin
+        numbers = {"returns": self._returns[rows], "times": np.repeat(first, lengths) + within, "first": first}
+        known = to_tensors(numbers, device)
         sequences = Sequences(lengths, {})
-        sequences.state = self._policy.recorded(actions, known["returns"], known["times"], sequences)
-        return Batch(obs, actions, {"return_to_go": known["returns"]}, sequences=sequences)
+        sequences.state = self._policy.recorded(actions, known["returns"], known["first"], sequences)
+        columns = {"return_to_go": known["returns"], "time": known["times"]}
+        return Batch(obs, actions, columns, sequences=sequences)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Return the negative log-likelihood of the recorded actions."""
+        """Return the negative log-likelihood of the recorded actions, and the loss of the returns within reach."""
         distribution = distribution_of(policy, batch.obs, batch.sequences)
         nll = -distribution.log_prob(distribution.from_env_action(batch.actions)).mean()
-        return Loss(nll, {"nll": nll.detach(), "entropy": distribution.entropy().detach().mean()})
+        metrics = {"nll": nll.detach(), "entropy": distribution.entropy().detach().mean()}
+        expectile = self.config.return_expectile
+        if expectile is None:
+            return Loss(nll, metrics)
+        rows = batch.extra["return_to_go"], batch.extra["time"]
+        reach = cast("SequencePolicy", policy).reach_loss(batch.obs, *rows, expectile)
+        return Loss(nll + reach, {**metrics, "reach": reach.detach()})
 
     def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
         """Return AdamW."""

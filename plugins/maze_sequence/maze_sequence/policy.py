@@ -80,6 +80,15 @@ class SequencePolicy(Policy):
         after = self.context.heard(subtree(state, "policy/"), self.vectors(actions), rewards)
         return {f"policy/{key}": leaf for key, leaf in after.items()}
 
+    def reach_loss(self, obs: TensorTree, returns: Tensor, times: Tensor, expectile: float) -> Tensor:
+        """Return the expectile loss of the returns within reach; observations, returns [B] and times [B] of rows.
+
+        The encoder does not learn from it.
+        """
+        features = self.encoder(self.normalized(obs)).detach()
+        error = returns / self.context.scale - self.context.within_reach(features, times)
+        return (torch.where(error > 0, expectile, 1 - expectile) * error.square()).mean()
+
     def recorded(self, actions: TensorTree, returns: Tensor, times: Tensor, sequences: Sequences) -> TensorTree:
         """Return the state of recorded stretches, see `Context.recorded`; actions are in environment units."""
         found = self.context.recorded(self.vectors(actions), returns, times, sequences)
