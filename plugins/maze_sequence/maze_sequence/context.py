@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,9 +39,7 @@ class Context(Memory):
         self.returns, self.seen, self.acted = Dense(1, size), Dense(in_features, size), Dense(actions, size)
         self.times = nn.Embedding(config.max_steps, size)
         nn.init.normal_(self.times.weight, std=0.02)
-        block = nn.TransformerEncoderLayer(
-            size, config.heads, 4 * size, 0.0, "gelu", batch_first=True, norm_first=True
-        )  # fmt: skip
+        block = nn.TransformerEncoderLayer(size, config.heads, 4 * size, 0.0, "gelu", batch_first=True, norm_first=True)
         self.blocks = nn.TransformerEncoder(block, config.layers, nn.LayerNorm(size), enable_nested_tensor=False)
         self.norm = nn.LayerNorm(size)
         self.reach = None if config.return_expectile is None else _reach(in_features, size)
@@ -74,17 +72,14 @@ class Context(Memory):
         back = torch.arange(1 - self.window, 1, device=features.device)
         times = state["time"].unsqueeze(1) + back
         newest = self._look(seen, acted, wanted, times)[:, -1]
-        return newest, {
-            "seen": seen[:, 1:], "acted": acted[:, 1:], "wanted": wanted[:, 1:],
-            "left": left, "time": state["time"] + 1,
-        }  # fmt: skip
+        past = {"seen": seen[:, 1:], "acted": acted[:, 1:], "wanted": wanted[:, 1:]}
+        return newest, {**past, "left": left, "time": state["time"] + 1}
 
     def within_reach(self, features: Tensor, times: Tensor) -> Tensor:
         """Return what good episodes get from rows [B, F] at `times` [B] on, relative to the scale, [B]."""
         assert self.reach is not None  # noqa: S101
-        early = 1 - times.clamp(0, self._last) / (self._last + 1)
-        found: Tensor = self.reach(torch.cat((features, early.unsqueeze(1)), 1)).squeeze(1)
-        return found
+        early = 1 - times.clamp(0, self._last).unsqueeze(1) / (self._last + 1)
+        return cast("Tensor", self.reach(torch.cat((features, early), 1)).squeeze(1))
 
     def heard(self, state: TensorTree, actions: Tensor, rewards: Tensor) -> TensorTree:
         """Return the state once the last step's actions [B, A] were executed and paid [B]."""

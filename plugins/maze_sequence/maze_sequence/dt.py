@@ -58,18 +58,15 @@ class DecisionTransformer(Algorithm):
         self._run, self._policy = run, cast("SequencePolicy", run.policy)
         self._data = data = load_recorded(run, self.config.dataset, self.config.n_workers)
         self._order = self.keep("order", RecordedOrder(run, data))
-        returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
-        # From each step on: the episode's sum, less what was paid before the step.
-        paid = np.cumsum(data.rewards, dtype=np.float64) - data.rewards
-        lengths = np.diff(data.starts)
-        before = np.repeat(paid[data.starts[:-1]], lengths)
-        left = np.repeat(returns, lengths) - (paid - before)
+        paid = np.cumsum(data.rewards, dtype=np.float64)
+        # From each step on: what is paid until the episode's end, less what was paid before the step.
+        left = np.repeat(paid[data.starts[1:] - 1], np.diff(data.starts)) - (paid - data.rewards)
         largest = float(np.abs(left).max())
         if largest > float(np.finfo(np.float32).max):
             problem = f"the recorded rewards add up to {largest:.3g}, which float32 cannot hold"
             raise ConfigError(problem, "algorithm.dataset", "Next: record with smaller rewards")
         self._returns = left.astype(np.float32)
-        self._policy.context.target.fill_(float(returns.max()))
+        self._policy.context.target.fill_(float(left[data.starts[:-1]].max()))
         self._policy.context.scale.fill_(max(largest, 1e-6))
 
     def batches(self) -> Iterator[Batch]:
@@ -83,30 +80,26 @@ class DecisionTransformer(Algorithm):
         data, device = self._data, self._run.device
         begin = data.starts[np.searchsorted(data.starts, ends, side="right") - 1]
         lengths = np.minimum(ends - begin + 1, self.config.context)
-        within = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
-        rows = np.repeat(ends - lengths + 1, lengths) + within
+        first = ends - lengths + 1 - begin
+        times = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths - first, lengths)
+        rows = np.repeat(begin, lengths) + times
         obs = to_tensors(take_rows(data.obs, data.observation_rows(rows)), device)
         actions = to_tensors(take_rows(data.actions, rows), device)
-        first = ends - lengths + 1 - begin
-        numbers = {"returns": self._returns[rows], "times": np.repeat(first, lengths) + within, "first": first}
-        known = to_tensors(numbers, device)
+        known = to_tensors({"returns": self._returns[rows], "times": times, "first": first}, device)
         sequences = Sequences(lengths, {})
         sequences.state = self._policy.recorded(actions, known["returns"], known["first"], sequences)
-        columns = {"return_to_go": known["returns"], "time": known["times"]}
-        return Batch(obs, actions, columns, sequences=sequences)
+        return Batch(obs, actions, {"return_to_go": known["returns"], "time": known["times"]}, sequences=sequences)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the negative log-likelihood of the recorded actions, and the loss of the returns within reach."""
         distribution = distribution_of(policy, batch.obs, batch.sequences)
         nll = -distribution.log_prob(distribution.from_env_action(batch.actions)).mean()
-        metrics = {"nll": nll.detach(), "entropy": distribution.entropy().detach().mean()}
-        expectile = self.config.return_expectile
-        if expectile is None:
-            return Loss(nll, metrics)
-        rows = batch.extra["return_to_go"], batch.extra["time"]
-        reach = cast("SequencePolicy", policy).reach_loss(batch.obs, *rows, expectile)
-        return Loss(nll + reach, {**metrics, "reach": reach.detach()})
+        loss, metrics = nll, {"nll": nll.detach(), "entropy": distribution.entropy().detach().mean()}
+        if (expectile := self.config.return_expectile) is not None:
+            reach = cast("SequencePolicy", policy).reach_loss(batch, expectile)
+            loss, metrics["reach"] = nll + reach, reach.detach()
+        return Loss(loss, metrics)
 
     def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
         """Return AdamW."""

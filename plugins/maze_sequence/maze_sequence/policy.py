@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from maze_core.base.tree import TensorTree
+    from maze_core.data.batch import Batch
     from maze_core.data.sequences import Sequences
     from maze_sequence.config import DTConfig
 
@@ -38,17 +39,11 @@ class SequencePolicy(Policy):
 
     def __init__(self, policy: Any, config: DTConfig, head_options: Any) -> None:
         if not isinstance(policy, Policy):
-            raise ConfigError(
-                f"a transformer follows the encoder, and the policy {type(policy).__name__} has none",
-                "model",
-                "Next: pass only the encoder to Maze.",
-            )
+            problem = f"a transformer follows the encoder, and the policy {type(policy).__name__} has none"
+            raise ConfigError(problem, "model", "Next: pass only the encoder to Maze.")
         if policy.remembers:
-            raise ConfigError(
-                f"{config.name} has a memory of its own, the last {config.context} steps, and takes no other one",
-                "model.memory",
-                "Next: --set model.memory=none",
-            )
+            problem = f"{config.name} has a memory of its own, the last {config.context} steps, and takes no other one"
+            raise ConfigError(problem, "model.memory", "Next: --set model.memory=none")
         leaves = flatten_space(policy.action_space, "action")
         joint = JointActions(policy.observation_space, policy.action_space)
         flat = FlatInput({key: space for key, space in leaves.items() if key in joint.choices})
@@ -80,13 +75,14 @@ class SequencePolicy(Policy):
         after = self.context.heard(subtree(state, "policy/"), self.vectors(actions), rewards)
         return {f"policy/{key}": leaf for key, leaf in after.items()}
 
-    def reach_loss(self, obs: TensorTree, returns: Tensor, times: Tensor, expectile: float) -> Tensor:
-        """Return the expectile loss of the returns within reach; observations, returns [B] and times [B] of rows.
+    def reach_loss(self, batch: Batch, expectile: float) -> Tensor:
+        """Return the expectile loss of the returns within reach, from which the encoder does not learn.
 
-        The encoder does not learn from it.
+        The batch has `return_to_go` [B] and `time` [B], the steps of the episode before a row.
         """
-        features = self.encoder(self.normalized(obs)).detach()
-        error = returns / self.context.scale - self.context.within_reach(features, times)
+        features = self.encoder(self.normalized(batch.obs)).detach()
+        reached = self.context.within_reach(features, batch.extra["time"])
+        error = batch.extra["return_to_go"] / self.context.scale - reached
         return (torch.where(error > 0, expectile, 1 - expectile) * error.square()).mean()
 
     def recorded(self, actions: TensorTree, returns: Tensor, times: Tensor, sequences: Sequences) -> TensorTree:
