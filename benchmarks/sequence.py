@@ -36,7 +36,8 @@ UPDATES, SEEDS = 2000, 3
 LENGTH = ("--epochs", "2", "--epoch-length", str(UPDATES // 2), "--lr-schedule", "linear")
 OPTIONS = {"bc": (), "dt": (*LENGTH, "--context", "5", "--batch-size", "320")}
 MORE = {("half-trained", "dt"): ("--return-expectile", "0.999", "--weight-decay", "0.1")}
-"""Further options by recording: the best episode of one policy is that with the best start, out of reach from others."""
+"""Further options by recording. Where one policy was recorded, the best episode began best: from others it is out of
+reach."""
 HEADERS = ["recorded", "algorithm", "updates", "the data", "mean return (95 % CI)", "gate", "scores by seed",
            "seconds"]  # fmt: skip
 MOMENTS, EPISODES_OF_EACH = (600, 1000, 1400, 1800, 2200, 2600), 10
