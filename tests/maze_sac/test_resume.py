@@ -56,6 +56,7 @@ QUICK = {
     "algorithm.batch_size": 16,
     "algorithm.critic_hidden": [8, 8],
     "evaluation.n_episodes": 2,
+    "model.hidden": [16, 16],
     "callbacks.tensorboard": None,
 }
 

@@ -159,7 +159,7 @@ def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(td3, wh
 def test_kill_9_ends_bit_equal(td3, tmp_path, whole_state, assert_same):
     from tests.maze_td3.conftest import SMALL
 
-    values, run_dir = SMALL | LONG, tmp_path / "killed"
+    values, run_dir = SMALL | LONG | {"model.hidden": [16, 16]}, tmp_path / "killed"
     for number, epochs in enumerate((1, 4)):
         kill_after(start("td3", Drift, run_dir, values, resume=number > 0), run_dir, epochs)
     process = start("td3", Drift, run_dir, values, resume=True)
