@@ -171,7 +171,7 @@ def test_what_is_asked_for_may_depend_on_where_an_episode_begins(quick, record):
     """Each step pays what is seen: from 1 two more are within reach than from -1. A number that is set comes first."""
     observation = spaces.Box(-1, 1, (1,), np.float32)
     folder = record(observation, BOX, [6] * 60, reward=lambda obs, actions: obs["observation"][:-1, 0])
-    more = {"algorithm.epoch_length": 60, "algorithm.batch_size": 120, "algorithm.lr": 0.01}
+    more = {"algorithm.epoch_length": 40, "algorithm.batch_size": 60, "algorithm.lr": 0.01}
     context = sequence(quick, folder, lambda: SpacesEnv(observation, BOX), more | {"algorithm.return_expectile": 0.9})
     context.train()
     policy = context.policy
