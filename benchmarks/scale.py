@@ -72,7 +72,8 @@ each: {STEPS} ms divided by driver time. Longer rollouts or several environments
 costs nearly the same whatever its length. The rows whose rollouts take {STEPS / 1000:g} s measure the end itself; as
 the simulated workers share the processors with the driver, they are lower bounds.
 
-More connections cost more: compare 64 processes with 16 for the same 256 workers. So where nodes have eight workers or
+More connections cost more: compare 64 and 128 processes with 16 for the same 256 workers (256 processes of Ray do not
+fit into 23 GB). So where nodes have eight workers or
 more, a station on each gathers their answers: the driver sends it one message for all jobs of its node, and gets one
 for all answers that are there. An answer waits at most a twentieth of the time its job took, and at most 50 ms. In the
 rows with stations each process stands for a node, and the station is another process beside it: the driver's work then
