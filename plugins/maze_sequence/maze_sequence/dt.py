@@ -58,22 +58,22 @@ class DecisionTransformer(Algorithm):
         self._run, self._policy = run, cast("SequencePolicy", run.policy)
         self._data = data = load_recorded(run, self.config.dataset, self.config.n_workers)
         self._order = self.keep("order", RecordedOrder(run, data))
-        paid = np.cumsum(data.rewards, dtype=np.float64)
-        # From each step on: what is paid until the episode's end, less what was paid before the step.
-        left = np.repeat(paid[data.starts[1:] - 1], np.diff(data.starts)) - (paid - data.rewards)
+        returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
+        # From each step on: the episode's sum, less what was paid before the step.
+        paid, lengths = np.cumsum(data.rewards, dtype=np.float64) - data.rewards, np.diff(data.starts)
+        left = np.repeat(returns, lengths) - (paid - np.repeat(paid[data.starts[:-1]], lengths))
         largest = float(np.abs(left).max())
         if largest > float(np.finfo(np.float32).max):
             problem = f"the recorded rewards add up to {largest:.3g}, which float32 cannot hold"
             raise ConfigError(problem, "algorithm.dataset", "Next: record with smaller rewards")
         self._returns = left.astype(np.float32)
-        self._policy.context.target.fill_(float(left[data.starts[:-1]].max()))
+        self._policy.context.target.fill_(float(returns.max()))
         self._policy.context.scale.fill_(max(largest, 1e-6))
 
     def batches(self) -> Iterator[Batch]:
         """Yield stretches of episodes that end at steps drawn with replacement."""
-        config = self.config
-        ends = self._order.rng.integers(self._data.steps, size=max(1, config.batch_size // config.context))
-        yield self._stretches(ends)
+        stretches = max(1, self.config.batch_size // self.config.context)
+        yield self._stretches(self._order.rng.integers(self._data.steps, size=stretches))
 
     def _stretches(self, ends: np.ndarray) -> Batch:
         """Return the rows of the last steps up to each of some [S], at most `context`, stretch by stretch."""
