@@ -25,7 +25,7 @@ SPACES = {
 MODELS = {
     "default": {},
     "shared": {"model.critic": "shared"},
-    "relu": {"model.activation": "relu", "model.hidden": [7]},
+    "relu": {"model.activation": "relu", "model.hidden": [120]},
     "deep": {"model.hidden": [9, 8, 6]},
     "normalised": {"model.normalize_observations": True},
     "hot": {"model.temperature": 3.0, "algorithm.entropy_coef": 0.1},
@@ -125,6 +125,18 @@ def hooked(policy):
     policy.encoder.trunk.register_forward_hook(lambda *_: None)
 
 
+def watched(policy):
+    policy.encoder.trunk.register_full_backward_hook(lambda *_: None)
+
+
+def noting_gradients(policy):
+    policy.value_head.weight.register_hook(lambda gradient: None)
+
+
+def noting_sums(policy):
+    policy.value_head.bias.register_post_accumulate_grad_hook(lambda parameter: None)
+
+
 def frozen(policy):
     policy.encoder.trunk.dense_layers[0].weight.requires_grad_(False)
 
@@ -145,7 +157,9 @@ def own_class(policy):
     policy.__class__ = type("Own", (type(policy),), {})
 
 
-@pytest.mark.parametrize("change", [hooked, frozen, normed, another_head, doubled, own_class])
+@pytest.mark.parametrize(
+    "change", [hooked, watched, noting_gradients, noting_sums, frozen, normed, another_head, doubled, own_class]
+)
 def test_a_policy_that_was_changed_learns_by_autograd(quick, change):
     policy = quick("CartPole-v1").run.policy
     assert ClosedForm.of(policy) is not None
