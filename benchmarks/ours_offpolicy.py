@@ -1,4 +1,4 @@
-"""Speed of SAC or TD3 in Maze: `python ours_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of SAC, TD3 or DQN in Maze: `python ours_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
     epochs, remainder = divmod(settings["measured_updates"], settings["warmup_updates"])
     if remainder:
         raise ValueError("measured_updates must be a multiple of warmup_updates")
-    of_sac = {"algorithm.entropy_coef": 1.0, "algorithm.entropy_coef_lr": settings["lr"]}
+    own = {
+        "sac": {"entropy_coef": 1.0, "entropy_coef_lr": settings["lr"], "critic_hidden": settings["hidden"]},
+        "td3": {"critic_hidden": settings["hidden"]},
+        "dqn": {
+            "target_update_interval": settings.get("target_update_interval"),
+            "num_envs": 1,
+            "n_rollout_steps": 1,
+            "num_batches_per_iter": 1,
+        },
+    }
     return {
         **{f"algorithm.{name}": settings[name] for name in SAME_NAME},
-        **(of_sac if settings["algorithm"] == "sac" else {}),
-        "algorithm.critic_hidden": settings["hidden"],
+        **{f"algorithm.{name}": value for name, value in own[settings["algorithm"]].items()},
         "algorithm.epoch_length": settings["warmup_updates"],
         "algorithm.n_epochs": 1 + epochs,
         "model.hidden": settings["hidden"],

@@ -1,4 +1,4 @@
-"""Speed of SAC or TD3 in stable-baselines3: `python sb3_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of SAC, TD3 or DQN in stable-baselines3: `python sb3_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from measuring import report
-from stable_baselines3 import SAC, TD3
+from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 
 
@@ -29,8 +29,12 @@ class Stopwatch(BaseCallback):
 
 
 def arguments(settings: dict[str, Any]) -> dict[str, Any]:
-    """What SAC and TD3 are built with, by the names that SBX has too."""
+    """What the algorithms are built with, by the names that SBX has too."""
+    of_dqn = (
+        {"target_update_interval": settings.get("target_update_interval")} if settings["algorithm"] == "dqn" else {}
+    )
     return {
+        **of_dqn,
         "policy": "MlpPolicy",
         "env": settings["env"],
         "learning_rate": settings["lr"],
@@ -46,10 +50,12 @@ def arguments(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def build(settings: dict[str, Any]) -> SAC | TD3:
+def build(settings: dict[str, Any]) -> DQN | SAC | TD3:
     of_sac = {"ent_coef": "auto"} if settings["algorithm"] == "sac" else {}
     device = settings.get("device", "cpu")
-    return {"sac": SAC, "td3": TD3}[settings["algorithm"]](**arguments(settings), **of_sac, device=device, verbose=0)
+    return {"dqn": DQN, "sac": SAC, "td3": TD3}[settings["algorithm"]](
+        **arguments(settings), **of_sac, device=device, verbose=0
+    )
 
 
 def measure(model: Any, settings: dict[str, Any], wait: Callable[[Any], None] = lambda model: None) -> None:

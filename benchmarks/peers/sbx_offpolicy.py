@@ -1,4 +1,4 @@
-"""Speed of SAC or TD3 in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON.
+"""Speed of SAC, TD3 or DQN in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON.
 
 What was compiled during the warm-up does not count.
 """
@@ -21,7 +21,9 @@ def wait(model: Any) -> None:
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    measure({"sac": sbx.SAC, "td3": sbx.TD3}[settings["algorithm"]](**arguments(settings)), settings, wait)
+    measure(
+        {"dqn": sbx.DQN, "sac": sbx.SAC, "td3": sbx.TD3}[settings["algorithm"]](**arguments(settings)), settings, wait
+    )
 
 
 if __name__ == "__main__":
