@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from maze_compare.records import read_run
+from maze_sweep.execute import execute
 from maze_sweep.local_pool import LocalSweepPool
 from maze_sweep.pool import SweepJob, open_pool
 
@@ -175,3 +176,13 @@ def test_a_method_of_old_is_not_passed_over(monkeypatch):
 def test_jobs_are_plain_data(tmp_path):
     each = job(tmp_path, "a")
     assert json.loads(json.dumps(each.config)) == each.config
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda log: log.symlink_to("elsewhere")])
+def test_a_log_that_is_no_file_ends_the_run_in_one_sentence(tmp_path, capfd, make):
+    make(log := tmp_path / "log")
+    end = execute(SweepJob("t000-s0", str(tmp_path / "run"), str(log), {}))
+    assert end.outcome == "failed"
+    assert end.reason.startswith(f"{log} cannot be written: ")
+    assert "Traceback" not in capfd.readouterr().err
+    assert not (tmp_path / "elsewhere").exists()

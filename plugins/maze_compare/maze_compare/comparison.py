@@ -109,7 +109,7 @@ def print_groups(
         typer.echo("some runs repeat the seed of another run and add no information")
     if others := versions(groups):
         typer.echo(f"the runs were written with different versions of {'; '.join(others)}")
-    elif not paths and len(groups) == 1:
+    elif not paths and len(groups) == 1 and len(groups[0].runs) > 1:
         typer.echo("the runs differ only in their seeds")
 
 

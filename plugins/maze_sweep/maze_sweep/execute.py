@@ -58,7 +58,11 @@ def _print_to(log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    with files.open_file(log, "ab") as file:
+    try:
+        file = files.open_file(log, "ab")
+    except OSError as error:
+        raise ConfigError(f"{log} cannot be written: {error.strerror}", hint="Next: delete it.") from None
+    with file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     for stream in (sys.stdout, sys.stderr):
