@@ -28,6 +28,8 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +157,20 @@ def _commands(block: Block, folder: Path) -> list[list[str]]:
 
 
 def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str], late: tuple[str, ...]) -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "pytest", *late, *MODULES, *bundled()])
     given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
-    process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
-    process.start()
+    process = multiprocessing.get_context("forkserver").Process(target=runpy.run_path, args=(str(TYPED), given))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forkserver, "connect_to_new_process", _server(late).connect_to_new_process)
+        process.start()
     return process
+
+
+@cache
+def _server(late: tuple[str, ...]) -> forkserver.ForkServer:
+    """One that has imported what the commands need: other tests start this process's own, which has not."""
+    server = forkserver.ForkServer()
+    server.set_forkserver_preload(["torch", "pytest", *late, *MODULES, *bundled()])
+    return server
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 The process was forked from a server that has imported torch already: what takes seconds is done once.
 """
 
+import gc
 import os
 import runpy
 import site
@@ -32,6 +33,7 @@ log: str = given["log"]
 changes: dict[str, str] = given["changes"]
 argv: list[str] = given["argv"]
 
+gc.freeze()  # to search what the server has imported for garbage would copy it
 os.setsid()
 os.chdir(folder)
 os.environ.update(changes)
