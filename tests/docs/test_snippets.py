@@ -48,7 +48,9 @@ QUICK = ("README.md", "docs/guide/python.md", "docs/algorithms/ppo.md")
 """The pages that a change most often breaks; the others are left to the slow tests."""
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
-PLAIN = re.compile(r"(cd [\w./-]+ && )?(maze|pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*")
+PLAIN = re.compile(
+    r"(cd [\w./-]+ && )?(maze|(python -m )?pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*(> [\w./-]+)?"
+)
 LATE = ("torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core", "setuptools.build_meta")
 """What exports, optimizers of torch's own and packaging import, in a second or two. The quick pages have none."""
 TYPED = Path(__file__).with_name("typed.py")

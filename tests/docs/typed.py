@@ -47,6 +47,11 @@ if argv[0] == "cd":
     argv = argv[3:]
 if argv[0] == "python":
     argv = argv[1:]
+if argv[0] == "-m":
+    argv = argv[1:]
+if argv[-2:-1] == [">"]:
+    os.dup2(os.open(argv[-1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    argv = argv[:-2]
 sys.argv = argv
 if argv[0] == "maze":
     from maze_core.cli.main import main
