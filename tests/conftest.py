@@ -229,7 +229,8 @@ def assert_same() -> Any:
     return compare
 
 
-LONG = ("tests/maze_devkit/test_bundled.py", "tests/docs/test_snippets.py")
+OF_THE_KIT = "tests/maze_devkit/test_bundled.py"
+LONG = (OF_THE_KIT, "tests/docs/test_snippets.py")
 """Files whose tests take minutes together and share nothing: each of their tests may run beside the others."""
 ON_LOCAL_RAY = "one local Ray"
 """The name of the tests of `LONG` that share a Ray."""
@@ -242,7 +243,7 @@ MARKED_SLOW = "mark.slow"
 """What a file with a slow test says."""
 WHOLE = ("tests/maze_rllib/", "tests/attack/", "tests/training/test_resume.py", "tests/maze_devkit/scaffold/")
 """Files that take a minute or two each in one process."""
-PAGES_OF_MINUTES = ("docs/guide/", "docs/tutorials/")
+PAGES_OF_MINUTES = ("docs/guide/", "docs/tutorials/", "docs/environments/", "docs/quickstart.md")
 """The pages of `LONG` that take up to a minute."""
 
 
@@ -277,7 +278,9 @@ def pytest_collection_modifyitems(config, items):
             return 3 + (not item.nodeid.startswith(WHOLE))
         if together(item.nodeid) == ON_LOCAL_RAY:
             return 2
-        return 5 + (not any(part in item.nodeid for part in PAGES_OF_MINUTES))
+        if any(part in item.nodeid for part in PAGES_OF_MINUTES):
+            return 5
+        return 6 + (not item.nodeid.startswith(OF_THE_KIT))  # other pages take a few seconds each
 
     items.sort(key=place)
 

@@ -339,11 +339,17 @@ def settings():
     return sorted(found)
 
 
+@cache
+def loaded(kind, name):
+    """A plugin, looked up once: that takes a third of the time."""
+    return discovery.load(kind, name)
+
+
 def assert_made_or_refused(algorithm, before, setting):
     """The configuration is only made here; runs with wrong ones are in `tests/attack`."""
     said = ""
     try:
-        assemble(algorithm, "CartPole-v1", "none", overrides=[*before, setting])
+        assemble(algorithm, "CartPole-v1", "none", overrides=[*before, setting], load=loaded)
     except (ConfigError, PluginError) as error:
         said = str(error)
     except Exception as error:
@@ -361,6 +367,12 @@ def test_wrong_values_of_any_setting_of_any_plugin():
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 def test_every_wrong_value_of_any_setting_of_any_plugin(wrong):
-    """Each setting meets every third value; those of one type are many."""
-    for algorithm, before, path in settings()[WRONG.index(wrong) % 3 :: 3]:
-        assert_made_or_refused(algorithm, before, f"{path}={wrong}")
+    """Each setting meets every third value; those of one type are many.
+
+    The thousand of RLlib's algorithms have few types: of all but one algorithm each setting meets one value.
+    """
+    for number, (algorithm, before, path) in enumerate(settings()):
+        some = algorithm.startswith("rllib-") and algorithm != "rllib-ppo"
+        step = len(WRONG) if some else 3
+        if number % step == WRONG.index(wrong) % step:
+            assert_made_or_refused(algorithm, before, f"{path}={wrong}")

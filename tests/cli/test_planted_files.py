@@ -5,13 +5,14 @@ Each leaves a trace when it is imported. The commands run as users run them, sev
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from tests.maze_devkit.scaffold.clean import OFFLINE, build_wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONAL = (
@@ -130,15 +131,11 @@ def test_no_command_imports_a_file_of_the_current_folder(folder, scene):
 @pytest.fixture(scope="module")
 def ordinary(tmp_path_factory):
     """An ordinary installation of the core and some plugins: not editable, in a folder of its own."""
-    site, copies = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("copies")
-    shutil.copytree(ROOT / "maze_core", copies / "core" / "maze_core")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copies / "core")
-    for name in ("maze_ppo", "maze_view", "maze_compare"):
-        ignored = shutil.ignore_patterns("build", "*.egg-info")
-        shutil.copytree(ROOT / "plugins" / name, copies / name, ignore=ignored)
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--target", str(site), *map(str, copies.iterdir())], check=True, timeout=250)
+    site = tmp_path_factory.mktemp("site")
+    plugins = [ROOT / "plugins" / name for name in ("maze_ppo", "maze_view", "maze_compare")]
+    wheels = build_wheels(tmp_path_factory.mktemp("built"), ROOT, *plugins)
+    pip = [sys.executable, "-m", "pip", "install", *OFFLINE, "--target", str(site)]
+    subprocess.run([*pip, *map(str, wheels)], check=True, timeout=250)
     return site
 
 

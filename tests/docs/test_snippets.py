@@ -28,6 +28,8 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,9 @@ QUICK = ("README.md", "docs/guide/python.md", "docs/algorithms/ppo.md")
 """The pages that a change most often breaks; the others are left to the slow tests."""
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
-PLAIN = re.compile(r"(cd [\w./-]+ && )?(maze|pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*")
+PLAIN = re.compile(
+    r"(cd [\w./-]+ && )?(maze|(python -m )?pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*(> [\w./-]+)?"
+)
 LATE = ("torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core", "setuptools.build_meta")
 """What exports, optimizers of torch's own and packaging import, in a second or two. The quick pages have none."""
 TYPED = Path(__file__).with_name("typed.py")
@@ -155,12 +159,20 @@ def _commands(block: Block, folder: Path) -> list[list[str]]:
 
 
 def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str], late: tuple[str, ...]) -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "pytest", *late, *MODULES, *bundled()])
     given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
-    process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
-    process.start()
+    process = multiprocessing.get_context("forkserver").Process(target=runpy.run_path, args=(str(TYPED), given))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forkserver, "connect_to_new_process", _server(late).connect_to_new_process)
+        process.start()
     return process
+
+
+@cache
+def _server(late: tuple[str, ...]) -> forkserver.ForkServer:
+    """One that has imported what the commands need: other tests start this process's own, which has not."""
+    server = forkserver.ForkServer()
+    server.set_forkserver_preload(["torch", "pytest", *late, *MODULES, *bundled()])
+    return server
 
 
 @pytest.fixture

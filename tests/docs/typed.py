@@ -3,14 +3,19 @@
 The process was forked from a server that has imported torch already: what takes seconds is done once.
 """
 
+import fcntl
+import gc
+import json
 import os
 import runpy
 import site
+import socket
 import sys
 import tempfile
 import tomllib
 import zipfile
 from importlib import import_module
+from multiprocessing import util
 from pathlib import Path
 
 
@@ -26,12 +31,41 @@ def install(folders: list[str], editable: bool) -> None:
             wheel.extractall(target)
 
 
+def stand_by() -> None:
+    """Fork what becomes the command's fork server, if it starts one: its imports, which take two seconds, are here."""
+    asks, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        asks.close()
+        asked, files, *_ = socket.recv_fds(answers, 2**20, 8)
+        if asked:
+            variables, code, numbers = json.loads(asked)
+            os.environ.clear()
+            os.environ.update(variables)
+            apart = [fcntl.fcntl(file, fcntl.F_DUPFD, 200) for file in files]  # none of them is at another's number
+            for file, number in zip(apart, numbers, strict=True):
+                os.dup2(file, number)
+            exec(code)
+        os._exit(0)
+    answers.close()
+    start = util.spawnv_passfds
+
+    def spawn(path: str, arguments: list[str], passed: list[int]) -> int:
+        if "multiprocessing.forkserver" not in arguments[-1]:
+            return start(path, arguments, passed)
+        socket.send_fds(asks, [json.dumps([dict(os.environ), arguments[-1], passed]).encode()], passed)
+        return pid
+
+    util.spawnv_passfds = spawn
+
+
 given = globals()
 folder: str = given["folder"]
 log: str = given["log"]
 changes: dict[str, str] = given["changes"]
 argv: list[str] = given["argv"]
 
+gc.freeze()  # to search what the server has imported for garbage would copy it
 os.setsid()
 os.chdir(folder)
 os.environ.update(changes)
@@ -45,7 +79,13 @@ if argv[0] == "cd":
     argv = argv[3:]
 if argv[0] == "python":
     argv = argv[1:]
+if argv[0] == "-m":
+    argv = argv[1:]
+if argv[-2:-1] == [">"]:
+    os.dup2(os.open(argv[-1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    argv = argv[:-2]
 sys.argv = argv
+stand_by()
 if argv[0] == "maze":
     from maze_core.cli.main import main
 

@@ -13,10 +13,10 @@ from maze_core.plugins import discovery
 
 EXTRAS = ("envpool", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
 """Packages that an installation may do without."""
-OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "tqc"]
+OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "sac"]
 LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
-"""These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
-that they share and start another one takes many seconds. `maze plugins check` asks each."""
+"""These share a Ray session with rllib-tqc, the last of them, which is asked for all of them what that does to a
+process: to end the Ray that they share and start another one takes many seconds. `maze plugins check` asks each."""
 SAME_SPACES = (
     *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil"),
     *("appo", "airl", "ddpg", "sacfd", "vdn"),

@@ -16,7 +16,7 @@ ID = "tests.maze_safety.hazards:Hazards-v0"
 LIMIT = 1.25
 LEARNING = {
     "algorithm.cost_limit": LIMIT, "algorithm.multiplier_init": 1.0,
-    "algorithm.n_rollout_steps": 64, "algorithm.num_envs": 8, "algorithm.epoch_length": 20, "algorithm.n_epochs": 0,
+    "algorithm.n_rollout_steps": 64, "algorithm.num_envs": 8, "algorithm.epoch_length": 200, "algorithm.n_epochs": 0,
     "algorithm.n_optimization_epochs": 4, "algorithm.batch_size": 128, "evaluation.deterministic": False,
     "algorithm.entropy_coef": 0.01, "algorithm.normalize_advantages": False, "evaluation.n_episodes": 400,
     "callbacks.early_stopping.patience": 0,
