@@ -43,8 +43,6 @@ QUICK = {
 
 DECLARATIONS = discovery.declarations
 """What is installed, looked up anew."""
-IN_WORKERS = ("pytest", "gymnasium.envs.classic_control", "gymnasium.wrappers", "maze_devkit.envs", "tests.agents")
-"""What worker processes import besides: the modules of tests that have environments, and most of these environments."""
 MEMORY_DISK = Path("/dev/shm")
 ROOM = 6 * 2**30
 """Bytes that must be free there: two runs of all tests leave about a third of it."""
@@ -86,7 +84,7 @@ def pytest_unconfigure() -> None:
 def quick_workers() -> Any:
     """Let the fork server import once what every worker would: it unpickles an environment in 5 instead of 70 ms."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "_PRELOADED", (*processes._PRELOADED, *IN_WORKERS))
+        patch.setattr(processes, "_PRELOADED", (*processes._PRELOADED, "tests.in_workers"))
         yield
 
 

@@ -206,7 +206,7 @@ def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen
     """However many rollouts they are open for; the parameters change after each."""
     env, sampler = sampler_of(make, steps, copies=2, **model)
     policies, rows = [], [[] for _ in range(env.num_envs)]
-    for number in range(-(-60 // steps)):
+    for number in range(-(-36 // steps)):
         policies.append(copy.deepcopy(sampler.policy))
         rollout = sampler.collect()
         carried = np.full(rollout.rewards.shape, np.nan) if (c := carried_rows(rollout)) is None else c
