@@ -22,7 +22,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "workers": ("tests/training/test_worker_rollouts.py",),
     "resume": ("tests/training/test_old_runs.py", "tests/training/test_resume.py"),
     "evaluation": ("tests/training/test_evaluation.py", "tests/callbacks/test_best_and_early_stopping.py"),
-    "recordings": ("tests/training/test_rollouts.py", "tests/training/test_agents_recordings.py"),
+    "recordings": ("tests/maze_recordings/test_rollouts.py", "tests/maze_recordings/test_agents_recordings.py"),
     "wrappers": ("tests/maze_wrappers/test_runs.py", "tests/maze_wrappers/test_reward_oracle.py"),
     "config": ("tests/config/test_raw.py", "tests/plugins/test_configuration.py"),
     "command": ("tests/cli/test_errors.py",),
@@ -59,7 +59,7 @@ _SEQUENCES = "maze_core/data/replay/by_sequence.py"
 _LEARNER = "maze_core/learn/learner.py"
 _NETWORK = "maze_core/collect/agents/network.py"
 _EVALUATION = "maze_core/run/episodes/evaluation.py"
-_RECORDER = "maze_core/run/episodes/episode_recorder.py"
+_RECORDER = "plugins/maze_recordings/maze_recordings/episode_recorder.py"
 _STATE = "maze_core/run/state.py"
 
 MUTANTS = (
@@ -95,7 +95,7 @@ MUTANTS = (
         "a transition keeps the rewards of the one before",
         "assembler",
         _ASSEMBLER,
-        "        self._reward[rows] = 0\n",
+        "        self._reward[rows] = self._raw[rows] = 0\n",
         "",
     ),
     Mutant(
@@ -109,22 +109,22 @@ MUTANTS = (
         "who waits remembers what it did not act on",
         "memory",
         "maze_core/collect/agents/memory.py",
-        "{key: leaf.index_copy(0, index, self.before[key][index]) for key, leaf in state.items()}",
+        "with_rows(state, index, take_rows(self.before, index))",
         "dict(state)",
     ),
     Mutant(
         "an episode begins with the memory of the last one",
         "memory",
         "maze_core/collect/agents/memory.py",
-        "key: leaf.index_copy(0, index.to(leaf.device), fresh[key]) for key, leaf in self._state.items()",
-        "key: leaf.clone() for key, leaf in self._state.items()",
+        "with_rows(self._state, index, fresh)",
+        "dict(self._state)",
     ),
     Mutant(
         "a cut episode goes on with the next one's value",
         "returns",
         _ADVANTAGES,
-        "next_values[t, indices] = _values(policy, to_tensors(final_obs, device))",
-        "_values(policy, to_tensors(final_obs, device))",
+        "next_values[times, np.concatenate([rows for _, rows, _ in cut])] = _values(value, finals)",
+        "_values(value, finals)",
     ),
     Mutant(
         "an end is discounted like any step",
@@ -264,14 +264,14 @@ MUTANTS = (
         "the optimizer is not loaded",
         "resume",
         _LEARNER,
-        'self.optimizer.load_state_dict(state["optimizer"])',
-        'state["optimizer"]',
+        "optimizer.load_state_dict(state[name])",
+        "state[name]",
     ),
     Mutant(
         "a resumed run draws other noise",
         "resume",
         _NETWORK,
-        'self.generator.set_state(state["noise"])',
+        'restore_generator(self.generator, state["noise"])',
         'state["noise"]',
     ),
     Mutant(
@@ -306,15 +306,8 @@ MUTANTS = (
         "recordings lose the last observation",
         "recordings",
         _RECORDER,
-        "np.stack([*(past[key][row] for past, _ in self._past), last])",
-        "np.stack([*(past[key][row] for past, _ in self._past), self._past[-1][0][key][row]])",
-    ),
-    Mutant(
-        "recordings of several agents lose the last observation",
-        "recordings",
-        _RECORDER,
-        "np.stack([*(seen[key] for seen, _ in steps), last])",
-        "np.stack([*(seen[key] for seen, _ in steps), steps[-1][0][key]])",
+        "np.stack([*(each.obs[key][k] for each, k in steps), last])",
+        "np.stack([*(each.obs[key][k] for each, k in steps), steps[-1][0].obs[key][steps[-1][1]]])",
     ),
     Mutant(
         "the first wrapper is outermost",

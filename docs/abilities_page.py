@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from bundled import ROOT, entries
@@ -58,9 +59,15 @@ def _algorithms() -> Iterator[tuple[str, Any]]:
 
 def _page_of(name: str) -> str:
     """The page of an algorithm: its own, else the one that names it most often; empty for RLlib's, which share one."""
-    pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/algorithms").glob("*.md"))}
+    pages = _pages()
     most = max(pages, key=lambda stem: len(re.findall(rf"(?i)\b{name}\b", pages[stem])))
     return name if name in pages else most.replace("rllib", "")
+
+
+@cache
+def _pages() -> dict[str, str]:
+    """The pages of algorithms by name."""
+    return {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/algorithms").glob("*.md"))}
 
 
 def _on_workers(plugin: Any) -> bool:
@@ -74,6 +81,7 @@ def _on_workers(plugin: Any) -> bool:
     return False
 
 
+@cache
 def _names(module: str) -> set[str]:
     """The attributes and names that a module uses, and the modules that it imports from."""
     nodes = list(ast.walk(ast.parse(inspect.getsource(sys.modules[module]))))

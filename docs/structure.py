@@ -203,7 +203,8 @@ def callers() -> dict[str, str]:
     specs = ast.parse((CORE / "plugins" / "hookspecs.py").read_text(encoding="utf-8"))
     found = {node.name: "" for node in ast.walk(specs) if isinstance(node, ast.FunctionDef)}
     for path in sorted(CORE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "hooks." in text else ():
             if isinstance(node, ast.Attribute) and node.attr in found and ast.unparse(node.value).endswith("hooks"):
                 found[node.attr] = found[node.attr] or path.relative_to(CORE).as_posix()
     return {name: file for name, file in found.items() if file}

@@ -6,6 +6,7 @@ A test whose point is a fresh interpreter starts one itself.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -19,7 +20,8 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 2**20
 _MAZE = "from maze_core.cli.main import main; main()"
+_SHARED, _OPEN, _LOCK, _SOCKET = "MAZE_TESTS_FORKED", "open", "lock", "socket"
+"""The variable that names a folder that processes of tests share, and the files in it."""
 
 
 class Forked:
@@ -81,25 +85,58 @@ class Forked:
         return self.returncode
 
 
+@contextmanager
+def one_server() -> Iterator[None]:
+    """Let the processes that are started inside share one server; the first that needs it starts it, in two seconds."""
+    with tempfile.TemporaryDirectory(prefix="forked-") as folder:
+        os.mkfifo(f"{folder}/{_OPEN}")
+        held = os.open(f"{folder}/{_OPEN}", os.O_RDWR)  # the server ends when nobody can write there any more
+        os.environ[_SHARED] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_SHARED]
+            os.close(held)
+
+
 @cache
 def _server() -> str:
-    """Address of the server of this process, which ends with it."""
-    from tests.attack.warm import MODULES, bundled
-
-    folder = tempfile.TemporaryDirectory(prefix="forked-")
-    address = f"{folder.name}/socket"
-    code = f"from tests.forked import serve; serve({address!r}, {[*MODULES, *bundled()]!r})"
-    server = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE)
-    atexit.register(folder.cleanup)
+    """Address of the server of this process, which ends with it, or of the one that it shares."""
+    if folder := os.environ.get(_SHARED):
+        address = f"{folder}/{_SOCKET}"
+        with Path(folder, _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not Path(address).exists():
+                with Path(folder, _OPEN).open("rb", buffering=0) as lasting:
+                    # It is no child of this process: tests look at theirs.
+                    _start(address, "import os; os.fork() and os._exit(0)", lasting).wait()
+                    _await(address)
+        return address
+    own = tempfile.TemporaryDirectory(prefix="forked-")
+    address = f"{own.name}/{_SOCKET}"
+    server = _start(address, "", subprocess.PIPE)
+    atexit.register(own.cleanup)
     atexit.register(server.wait)
     assert server.stdin is not None
     atexit.register(server.stdin.close)
+    _await(address, server)
+    return address
+
+
+def _start(address: str, first: str, lasting: Any) -> subprocess.Popen[bytes]:
+    """Start a server that lasts as long as this input."""
+    from tests.attack.warm import MODULES, bundled
+
+    code = f"{first}\nfrom tests.forked import serve; serve({address!r}, {[*MODULES, *bundled()]!r})"
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=lasting)
+
+
+def _await(address: str, server: subprocess.Popen[bytes] | None = None) -> None:
     deadline = time.monotonic() + 120
     while not Path(address).exists():
-        assert server.poll() is None
+        assert server is None or server.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    return address
 
 
 def serve(address: str, modules: list[str]) -> None:

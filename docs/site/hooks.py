@@ -9,6 +9,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,7 @@ def _modules(name: str) -> Iterator[str]:
             yield ".".join((name, *parts))
 
 
+@cache
 def documented(module: str) -> list[str]:
     """The public names with a docstring that a module defines: classes, functions, values with a text below."""
     body = ast.parse(path_of(module).read_text(encoding="utf-8")).body

@@ -6,11 +6,12 @@ import difflib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -328,15 +329,6 @@ def _installation() -> Installation:
     return tuple((entry, state[0]) for entry, state in found if not state[0] or state[1:] != here[1:])
 
 
-def _search_path() -> list[str]:
-    """Return where distributions are searched: not in the current folder, which may hold an unpacked archive."""
-    return [folder for folder in sys.path if not is_current_folder(folder)]
-
-
-def _distributions() -> Iterable[metadata.Distribution]:
-    return metadata.distributions(path=_search_path())
-
-
 def _asked(folder: str) -> tuple[int, int, int]:
     """Return when a folder was changed last, and which one it is; zeros where it is not there."""
     try:
@@ -350,24 +342,31 @@ def _asked(folder: str) -> tuple[int, int, int]:
 def _scan(installation: Installation) -> tuple[Declaration, ...]:
     """Return the claims of what is installed; remembered, since one command asks dozens of times.
 
-    One scan takes milliseconds."""
-    return tuple(_found())
+    Not of the current folder, which may hold an unpacked archive."""
+    found: dict[str, Sequence[Declaration]] = {}
+    for folder in [each for each in sys.path if not is_current_folder(each)]:
+        for title, claims in _distributions(folder, _asked(folder)[0]):
+            found.setdefault(title, claims)  # an earlier entry of sys.path hides a later one
+    return tuple(chain.from_iterable(found.values()))
 
 
-def _found() -> Iterator[Declaration]:
+@lru_cache(maxsize=512)
+def _distributions(folder: str, changed: int) -> Sequence[tuple[str, Sequence[Declaration]]]:
+    """Return the distributions of a folder with their claims; remembered, since installing one changes one folder."""
+    found = []
+    for distribution in metadata.distributions(path=[folder]):
+        if "[maze." in (entry_points_text(distribution) or ""):
+            title, version = _identity(distribution)
+            found.append((title, tuple(_claimed(distribution, title, version))))
+    return found
+
+
+def _claimed(distribution: metadata.Distribution, title: str, version: str) -> Iterator[Declaration]:
     kinds = {group: kind for kind, group in KINDS.items()}
-    seen: set[str] = set()
-    for distribution in _distributions():
-        if "[maze." not in (entry_points_text(distribution) or ""):
-            continue
-        title, version = _identity(distribution)
-        if title in seen:  # an earlier entry of sys.path hides this one
-            continue
-        seen.add(title)
-        for entry_point in _entry_points(distribution):
-            if entry_point.group.startswith("maze."):
-                kind = kinds.get(entry_point.group, entry_point.group)
-                yield Declaration(kind, entry_point.name, entry_point, title, version)
+    for entry_point in _entry_points(distribution):
+        if entry_point.group.startswith("maze."):
+            kind = kinds.get(entry_point.group, entry_point.group)
+            yield Declaration(kind, entry_point.name, entry_point, title, version)
 
 
 def _entry_points(distribution: metadata.Distribution) -> list[metadata.EntryPoint]:

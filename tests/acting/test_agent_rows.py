@@ -190,7 +190,7 @@ def chosen(env, policies, steps):
     return found
 
 
-@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize(("steps", "rollouts"), [(1, 36), (7, 9)])
 @pytest.mark.parametrize(
     ("make", "model"),
     [
@@ -202,11 +202,11 @@ def chosen(env, policies, steps):
         (lambda _: Crowd(), {"groups": "per_actor", "memory": "lstm", "memory_size": 3}),
     ],
 )
-def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen_with(make, model, steps):
+def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen_with(make, model, steps, rollouts):
     """However many rollouts they are open for; the parameters change after each."""
     env, sampler = sampler_of(make, steps, copies=2, **model)
     policies, rows = [], [[] for _ in range(env.num_envs)]
-    for number in range(-(-60 // steps)):
+    for number in range(rollouts):
         policies.append(copy.deepcopy(sampler.policy))
         rollout = sampler.collect()
         carried = np.full(rollout.rewards.shape, np.nan) if (c := carried_rows(rollout)) is None else c

@@ -66,24 +66,28 @@ def assert_segments_are_right(batch, lengths, length, truncate, n_step=1):
     sequences = batch.sequences
     rows, following = batch.obs["observation"].numpy(), batch.next_obs["observation"].numpy()
     assert sequences.lengths.sum() == len(batch)
-    for first, count, state, seen in zip(
-        sequences.starts, sequences.lengths, sequences.state["sum"], sequences.memories["critics/0/n"], strict=True
+    remembered, observed, next_observed, rewards, discounts = [], [], [], [], []
+    for first, count, seen in zip(
+        sequences.starts, sequences.lengths, sequences.memories["critics/0/n"].tolist(), strict=True
     ):
-        tag, episode, begin = rows[first]
-        whole = lengths[int(tag) - 1]
+        assert first == len(observed)
+        tag, episode, begin = map(int, rows[first])
+        whole = lengths[tag - 1]
         assert begin % length == 0
         assert count == min(length, whole - begin)
         assert seen == begin
-        np.testing.assert_allclose(state, [tag * begin, episode * begin, begin * (begin - 1) / 2])
-        for t in range(count):
-            at = int(begin) + t
-            assert rows[first + t].tolist() == [tag, episode, at]
-            last = min(at + n_step, int(begin) + count)
-            assert following[first + t].tolist() == [tag, episode, last]
-            wanted = sum(0.9**k * (tag + (at + k + 1) / 100) for k in range(last - at))
-            assert batch.extra["reward"][first + t] == pytest.approx(wanted, rel=1e-5)
-            ends = last == whole and not truncate
-            assert batch.extra["discount"][first + t] == pytest.approx(0 if ends else 0.9 ** (last - at))
+        remembered.append([tag * begin, episode * begin, begin * (begin - 1) / 2])
+        for at in range(begin, begin + int(count)):
+            last = min(at + n_step, begin + int(count))
+            observed.append([tag, episode, at])
+            next_observed.append([tag, episode, last])
+            rewards.append(sum(0.9**k * (tag + (at + k + 1) / 100) for k in range(last - at)))
+            discounts.append(0 if last == whole and not truncate else 0.9 ** (last - at))
+    np.testing.assert_allclose(sequences.state["sum"], remembered)
+    np.testing.assert_array_equal(rows, observed)
+    np.testing.assert_array_equal(following, next_observed)
+    np.testing.assert_allclose(batch.extra["reward"], rewards, rtol=1e-5)
+    np.testing.assert_allclose(batch.extra["discount"], discounts, rtol=1e-6)
     # The networks' rows: each segment and the observation after it; its rows and the following ones are among them.
     assert len(sequences.obs["observation"]) == len(batch) + len(sequences)
     np.testing.assert_array_equal(sequences.obs["observation"][sequences.following], following)

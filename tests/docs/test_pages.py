@@ -6,7 +6,8 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,12 @@ def generate() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs"))  # it imports its neighbours late, too
         yield _script("generate")
+
+
+@pytest.fixture(scope="module")
+def page_of(generate: ModuleType) -> Callable[[str], str]:
+    """`page_of(name)`: a page of the reference as the code has it, made once."""
+    return cache(generate.render)
 
 
 @pytest.mark.parametrize("script", ["structure", "charts", "diagrams"])
@@ -117,9 +124,9 @@ def _script(name: str) -> ModuleType:
 @pytest.mark.parametrize(
     "page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "pairs.md", "conformance.md", "abilities.md"]
 )
-def test_reference_pages_are_up_to_date(page: str, generate: Any) -> None:
+def test_reference_pages_are_up_to_date(page: str, generate: Any, page_of: Callable[[str], str]) -> None:
     committed = _sections((ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"))
-    generated = _sections(generate.render(page))
+    generated = _sections(page_of(page))
     for entry in generate.missing():  # a plugin that is not installed cannot be compared
         for heading in (entry.heading, "maze train", f"maze train {entry.name}"):
             committed.pop(heading, None)
@@ -173,8 +180,10 @@ def test_every_collector_selector_and_head_is_there_with_its_constructor(files: 
         assert f"```python\n{name}(" in sections[f"Class `{name}`"], name
 
 
-def test_reference_pages_do_not_depend_on_the_terminal(generate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = generate.render("cli.md")
+def test_reference_pages_do_not_depend_on_the_terminal(
+    generate: Any, page_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = page_of("cli.md")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert generate.render("cli.md") == before

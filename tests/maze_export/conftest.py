@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -80,6 +81,27 @@ def stir(policy: Any, seed: int = 0) -> None:
     if policy.normalizer is not None:
         shifts = {key: policy.normalizer.get_buffer(f"{key}_shift") for key in policy.normalizer.keys}
         policy.normalizer.observe({key: torch.randn(50, *shift.shape) + 0.1 for key, shift in shifts.items()})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def library_read_once():
+    """Let torch read its library of ONNX functions once, not for each file, where it has the functions to do so."""
+    from torch._export import utils
+    from torch.onnx._internal.exporter import _registration
+
+    registry = _registration.ONNXRegistry
+    known = cache(registry.from_torchlib)
+
+    def from_torchlib(**version):
+        copy = registry()
+        copy.__dict__.update(known(**version).__dict__)
+        copy.functions = {name: [*those] for name, those in copy.functions.items()}
+        return copy
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "from_torchlib", staticmethod(from_torchlib))
+        patch.setattr(utils, "_materialize_cpp_cia_ops", cache(utils._materialize_cpp_cia_ops))
+        yield
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, nam
             for parameter in (*policy.parameters(), *critics.parameters()):
                 parameter += 0.2 * torch.randn_like(parameter)
     batch = algorithm.kept["collector"].replay.sample(
-        np.random.default_rng(0), 40, 0.9, n_step=values.get("algorithm.n_step", 1)
+        np.random.default_rng(0), 20, 0.9, n_step=values.get("algorithm.n_step", 1)
     )
     count, lengths = len(batch), batch.sequences.lengths
     assert (batch.extra["discount"] == 0).any()

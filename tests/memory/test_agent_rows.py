@@ -59,10 +59,11 @@ class Oracle:
 @pytest.mark.parametrize("steps", [1, 9])
 def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, steps):
     policy, sampler = sampler_of(env, kind, steps, **more)
-    oracle, carried = Oracle(policy), 0
-    for _ in range(-(-60 // steps)):
+    oracle, carried, ended = Oracle(policy), 0, 0
+    for _ in range(-(-40 // steps)):
         was_open = sampler.state().get("open", np.zeros(AGENT_ROWS, bool)).copy()
         rollout = sampler.collect()
+        ended += (rollout.terminated | rollout.truncated).sum()
         flat = {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])) for key, leaf in rollout.obs.items()}
         values, following, sequences = remembered_values(policy, rollout, flat)
         everything = {key: leaf[: steps * AGENT_ROWS] for key, leaf in flat.items()}
@@ -81,6 +82,7 @@ def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, s
                 if t and rollout.continues[t - 1, agent_row]:
                     assert following[t - 1, agent_row] == pytest.approx(value, abs=1e-5)
     assert carried
+    assert ended > AGENT_ROWS
 
 
 @pytest.mark.parametrize(

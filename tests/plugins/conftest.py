@@ -39,20 +39,25 @@ class Installation:
         (info / "entry_points.txt").write_text(f"[maze.{kind}s]\n{line.format(module=module)}\n")
 
     def python(self, code, **environment):
-        return self._run([sys.executable, "-c", code], environment)
+        """A program where everything but these distributions is imported already."""
+        return _ended(Forked([], self.cwd, self._environment(environment), code))
+
+    def fresh_python(self, code):
+        """A program in a new interpreter."""
+        command, environment = [sys.executable, "-c", code], self._environment({})
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
     def maze(self, *arguments, **environment):
-        process = Forked(arguments, self.cwd, self._environment(environment))
-        out, err = process.communicate(timeout=120)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-    def _run(self, command, environment):
-        environment = self._environment(environment)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        return _ended(Forked(arguments, self.cwd, self._environment(environment)))
 
     def _environment(self, environment):
         added = {"PYTHONPATH": str(self.site), "XDG_CACHE_HOME": str(self.cache), "COLUMNS": "200"}
         return {**os.environ, **added, **environment}
+
+
+def _ended(process):
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture

@@ -36,15 +36,15 @@ print(json.dumps([len(probed), sorted(states)]))
 """
 
 
-def listed(installation, forbid=False):
-    done = installation.python(LIST.format(forbid=forbid))
+def listed(installation, forbid=False, fresh=False):
+    done = (installation.fresh_python if fresh else installation.python)(LIST.format(forbid=forbid))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_it_imports_no_plugin_and_no_heavy_library(installation):
     installation.add("fine")
-    found, imported = listed(installation)
+    found, imported = listed(installation, fresh=True)
     assert found["good"] == ["ok", "Does nothing, well."]
     assert imported == []
 

@@ -1,5 +1,7 @@
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -385,3 +387,15 @@ def test_true_is_no_number_wherever_it_is(wrong):
 def test_true_stays_where_it_may_be():
     right = {"pair": (True, 1), "either": True, "free": {"a": [True]}, "named": {"a": (0.0,)}}
     assert {key: getattr(Numbers.model_validate(right), key) for key in right} == right
+
+
+def test_the_texts_below_fields_are_found_without_a_look_through_all_modules(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("inspect.ismodule", lambda each: asked.append(each) or isinstance(each, ModuleType))
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("fields_of_one", "fields_of_two"):
+        text = f"from maze_core import PluginConfig\nclass Mine(PluginConfig):\n    size: int = 3\n    'In {name}.'\n"
+        (tmp_path / f"{name}.py").write_text(text)
+        assert import_module(name).Mine.model_fields["size"].description == f"In {name}."
+        del sys.modules[name]
+    assert len(asked) < len(sys.modules) / 10

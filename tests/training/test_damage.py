@@ -55,7 +55,9 @@ def maze(*arguments):
 
 
 def commands(run):
-    new = ["--run-dir", run.parent / "new", "--epochs", "1"]
+    small = {path: value for path, value in FLAGS.items() if path != "algorithm.n_epochs"}
+    sets = [part for path, value in small.items() for part in ("--set", f"{path}={json.dumps(value)}")]
+    new = ["--preset", "none", "--run-dir", run.parent / "new", "--epochs", "1", *sets]
     return {
         "resume": ["resume", run, "--set", "algorithm.n_epochs=5"],
         "eval": ["eval", run, "-n", "1"],
