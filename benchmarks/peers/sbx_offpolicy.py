@@ -1,17 +1,20 @@
 """Speed of SAC, TD3 or DQN in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON.
 
-What was compiled during the warm-up does not count.
+It runs on one core, as the others have one thread. What was compiled during the warm-up does not count.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
-import jax
-import sbx
-from sb3_offpolicy import arguments, measure
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import jax  # noqa: E402
+import sbx  # noqa: E402
+from sb3_offpolicy import arguments, measure  # noqa: E402
 
 
 def wait(model: Any) -> None:
