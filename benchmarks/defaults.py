@@ -274,7 +274,8 @@ def completeness(rows: dict[str, Any]) -> str:
     """How much of the table is measured; a mean of one seed stands without an interval."""
     done = sum(min(len(runs), SEEDS) for result in rows.values() for runs in result["runs"].values())
     wanted = SEEDS * sum(len(ALGORITHMS[row.algorithm]) for row in ROWS)
-    return f"measured: {done} of {wanted} runs, {SEEDS} for each row and contender"
+    more = "more where three cannot tell them apart"
+    return f"measured: {done} of {wanted} runs, {SEEDS} for each row and contender; {more}"
 
 
 def cells_of(rows: dict[str, Any]) -> results.Cells:
