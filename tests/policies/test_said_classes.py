@@ -76,7 +76,7 @@ def test_rollout_eval_and_comparisons_take_a_class_with_parameters(whole_state):
     assert (found["eval/return_mean"], found["policy"]) == (500, "rules:Balance")
     (score,) = returned("runs", "compare", "runs", "--policy", "rules:Balance")["policies"]
     assert (score["value"], score["episodes"], score["env"]) == (500, 2, "CartPole-v1")
-    line = maze("runs", "compare", "runs", "--policy", "random", "--policy", "rules:Balance").stdout.splitlines()[-2]
+    line = maze("runs", "compare", "runs", "--policy", "random", "--policy", "rules:Balance").stdout.splitlines()[-1]
     assert line == "policy rules:Balance on CartPole-v1: 500 over 2 episodes; not better: A"
     assert "policy rules:Balance on CartPole-v1: 500" in maze("runs", "list", "--policy", "rules:Balance").stdout
     wrong = maze("runs", "compare", "runs", "--policy", "random", "--metric", "loss/policy", code=2)
