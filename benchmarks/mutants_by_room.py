@@ -327,8 +327,8 @@ MUTANTS = (
         "a part keeps the parameters of another plugin",
         "config",
         "maze_core/plugins/config/raw.py",
-        "old = old if same else {}",
-        "old = old if same or old else {}",
+        'return "name" in old and "name" in new and old["name"] != new["name"]',
+        "return False",
     ),
     Mutant(
         "wrong input ends with exit code 1",

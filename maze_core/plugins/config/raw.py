@@ -44,11 +44,7 @@ def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
     """
     result = dict(base)
     for key, value in _spelled_out(layer).items():
-        old = result.get(key)
-        if key in PARTS and isinstance(old, dict) and isinstance(value, dict):
-            same = "name" not in value or old.get("name") in (None, value["name"])
-            old = old if same else {}
-        result[key] = _deep(old, value)
+        result[key] = _deep(result.get(key), value)
     return result
 
 
