@@ -30,9 +30,7 @@ class Stopwatch(BaseCallback):
 
 def arguments(settings: dict[str, Any]) -> dict[str, Any]:
     """What the algorithms are built with, by the names that SBX has too."""
-    of_dqn = (
-        {"target_update_interval": settings.get("target_update_interval")} if settings["algorithm"] == "dqn" else {}
-    )
+    of_dqn = {name: settings[name] for name in ("target_update_interval",) if name in settings}
     return {
         **of_dqn,
         "policy": "MlpPolicy",
