@@ -254,7 +254,7 @@ class Algorithm(ABC, Generic[P]):
         Only for a loss that depends on the batch, on tensors that stay where they are (parameters, buffers), on torch's
         global generator and on generators that are kept, and beyond these on what is returned, such as a coefficient
         that is scheduled: each value has a recording of its own. It must read no tensor's value (`item`, `if`), and
-        keep nothing but tensors that are read before the next batch. None, the default: its steps are not recorded. A
+        keep nothing but `row_results`. None, the default: its steps are not recorded. A
         class that overrides the loss, or what it is built from, defines it again.
         """
         return None

@@ -143,7 +143,7 @@ class Learner:
         """
         if self.others is None:
             return batch
-        numbers = None if batch.group is None else self._numbers(self._parameters_of(batch.group))
+        numbers = None if batch.group is None else self._numbers(self.parameters_of(batch.group))
         return self.others.deal(batch, numbers)
 
     def step(self, loss: Loss, group: str | None = None, objective: str = "") -> None:
@@ -159,9 +159,26 @@ class Learner:
             RunError: the loss reaches no parameter that learns, loss or gradients are not finite, there is no such
                 group, or another learner was lost.
         """
-        loss, gradients, norm = self._differentiated(loss, group, objective)
-        self._keep({**loss.metrics, _norm_of(group): norm})
-        watch = loss.total.detach() + norm
+        loss, gradients, norm = self.differentiated(loss, group, objective)
+        self.step_with(gradients, norm, loss.total.detach(), loss.metrics, group)
+
+    def step_with(
+        self, gradients: list[Tensor], norm: Tensor, total: Tensor, metrics: dict[str, Tensor], group: str | None
+    ) -> None:
+        """Take the rest of a step, with the gradients that the parameters have.
+
+        Args:
+            gradients: those of the parameters that learn.
+            norm: of all of them together, shape ().
+            total: the loss, shape ().
+            metrics: the scalars of the loss.
+            group: as for `step`.
+
+        Raises:
+            RunError: as for `step`.
+        """
+        self._keep({**metrics, _norm_of(group): norm})
+        watch = total + norm
         if not self._on_cpu:
             self._unchecked.append(watch)
         elif not math.isfinite(watch.item()):
@@ -175,7 +192,7 @@ class Learner:
 
     def take_loss(self, loss: Loss, group: str | None, objective: str) -> dict[str, Tensor]:
         """Take a step that can be recorded: no value is read, and nothing counted. Return its scalars for `count`."""
-        loss, gradients, norm = self._differentiated(loss, group, objective)
+        loss, gradients, norm = self.differentiated(loss, group, objective)
         if self._max_grad_norm > 0:
             clip_gradients(gradients, norm, self._max_grad_norm)
         self.optimizer.step()
@@ -187,9 +204,9 @@ class Learner:
         self._keep(scalars)
         self.steps += 1
 
-    def _differentiated(self, loss: Loss, group: str | None, objective: str) -> tuple[Loss, list[Tensor], Tensor]:
+    def differentiated(self, loss: Loss, group: str | None, objective: str) -> tuple[Loss, list[Tensor], Tensor]:
         """Return the loss of all learners, the gradients of the parameters that learn, and their norm."""
-        parameters = self._parameters if group is None else self._parameters_of(group)
+        parameters = self.parameters_of(group)
         self._forget_gradients()
         backward(loss.total, None if group is None else parameters)
         if self.others is not None:
@@ -222,6 +239,12 @@ class Learner:
             raise RunError(f"parameters are not finite after the algorithm's own step {self.steps + 1}")
         self.steps += 1
 
+    def set_gradients(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Give these parameters their gradients, and all others none."""
+        self._forget_gradients()
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+
     def _forget_gradients(self) -> None:
         for parameter in self._parameters:
             parameter.grad = None
@@ -236,7 +259,14 @@ class Learner:
             raise RunError(f"a loss or gradient is not finite by step {self.steps}: {self._culprit()}")
         self._unchecked.clear()
 
-    def _parameters_of(self, group: str) -> list[Tensor]:
+    def parameters_of(self, group: str | None) -> list[Tensor]:
+        """Return the parameters that learn in steps of a group; None: all of them.
+
+        Raises:
+            RunError: there is no such group.
+        """
+        if group is None:
+            return self._parameters
         if group not in self._groups:
             known = ", ".join(repr(name) for name in self._groups if name) or "no named group"
             raise RunError(f"a batch names the parameter group {group!r}, but the optimizer has {known}")

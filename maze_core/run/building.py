@@ -9,8 +9,8 @@ from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_memory_of, check_optimizer
-from maze_core.learn.graphs import graphed_steps
 from maze_core.learn.learner import Learner, plugins_optimizer
+from maze_core.learn.repeated.choice import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
 from maze_core.models.normalizer import ObservationNormalizer
@@ -107,7 +107,7 @@ def _build_learner(run: Run) -> None:
         run.algorithm.max_grad_norm,
         plugins_optimizer(built.values(), getattr(run.config.algorithm, "lr", 1e-3)),
     )
-    run.graphs = graphed_steps(run)
+    run.repeated = repeated_steps(run)
     if run.config.learners > 1:
         networks = {**run.algorithm.modules(), **in_loss}
         run.others = run.learner.others = further_learners(run, run.learner.parameters, networks, run.load)

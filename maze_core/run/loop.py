@@ -73,10 +73,10 @@ def _epoch(run: Run) -> None:
     An interruption leaves the epoch unfinished. The checkpoint stores its progress, and a resumed run completes it. An
     update that cannot be finished in time is given up: the checkpoint then holds the state of the one before it.
     """
-    algorithm, learner, compute_loss, graphs = run.algorithm, run.learner, run.hooks.compute_loss, run.graphs
+    algorithm, learner, compute_loss, repeated = run.algorithm, run.learner, run.hooks.compute_loss, run.repeated
     learner.check_policy()
-    if graphs is not None:
-        graphs.begin_epoch()
+    if repeated is not None:
+        repeated.begin_epoch()
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
     try:
         while run.updates_remain and algorithm.warm_up():
@@ -86,10 +86,10 @@ def _epoch(run: Run) -> None:
                     learner.take(batch)
                     continue
                 rows = learner.share_of(batch)  # all, if the run has one learner
-                if graphs is None:
+                if repeated is None:
                     learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
                 else:
-                    graphs.step(rows)
+                    repeated.step(rows)
             learner.check()
             run.side_learners.learn(run.state.updates_in_epoch, run.epoch_length)
             run.count_update()

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.graphs import GraphedSteps
     from maze_core.learn.learner import Learner
+    from maze_core.learn.repeated.steps import RepeatedSteps
     from maze_core.learn.several_learners import FurtherLearners
     from maze_core.learn.side_learner import SideLearners
     from maze_core.models.policy import Policy
@@ -113,8 +113,8 @@ class Run(RunProgress):
         """Writes and restores checkpoints."""
         self.policy: Policy
         self.learner: Learner
-        self.graphs: GraphedSteps | None = None
-        """Takes the learner's steps from recordings; None: they are taken one by one."""
+        self.repeated: RepeatedSteps | None = None
+        """Takes the learner's steps as they were recorded or compiled; None: all are taken as usual."""
         self.side_learners: SideLearners
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")

@@ -5,7 +5,8 @@ import torch
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl
-from maze_core.learn.graphs import GraphedSteps, can_be_recorded
+from maze_core.learn.repeated.cuda import GraphRecorder
+from maze_core.learn.repeated.steps import RepeatedSteps, unrepeatable
 from maze_core.run import building
 
 SMALL = {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8, "algorithm.n_epochs": 3}
@@ -57,10 +58,10 @@ def started(quick, monkeypatch):
     """Builds runs whose steps are repeated from recordings of a class."""
 
     def start(name, record=Rerun):
-        monkeypatch.setattr(building, "graphed_steps", lambda run: GraphedSteps(run, record))
+        monkeypatch.setattr(building, "repeated_steps", lambda run: RepeatedSteps(run, GraphRecorder(run, record)))
         env, overrides = RUNS[name]
         context = quick(env, name.split()[-1].replace("crossq", "sac"), {**overrides, "closed_form": False})
-        assert context.run.graphs
+        assert context.run.repeated
         return context
 
     return start
@@ -72,8 +73,8 @@ def test_a_run_is_that_without_recordings(started, metrics, whole_state, assert_
     for context in (plain, ours):
         context.train()
     assert "are not repeated from a recording: not while recording" in capfd.readouterr().err
-    assert ours.run.graphs._recordings
-    assert not plain.run.graphs._recordings
+    assert ours.run.repeated._recorded
+    assert not plain.run.repeated._recorded
     assert_same(*(whole_state(context.run_dir) for context in (plain, ours)))
     for plain_line, our_line in zip(*(metrics(context.run_dir) for context in (plain, ours)), strict=True):
         losses = {name: value for name, value in plain_line.items() if name.startswith("loss/")}
@@ -87,7 +88,7 @@ def test_a_resumed_run_records_anew(started, whole_state, assert_same):
     half.train(1)
     half.close()
     rest.resume(half.run_dir)
-    assert rest.run.graphs._recordings
+    assert rest.run.repeated._recorded
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
 
 
@@ -103,15 +104,15 @@ def test_what_changes_between_epochs_is_seen(started):
     """Parameters that move or freeze have recordings of their own; foreign layers end them."""
     context = started("sac")
     context.train(1)
-    run, recordings = context.run, context.run.graphs._recordings
+    run, recordings = context.run, context.run.repeated._recorded
     assert len(recordings) == 1
     head = next(run.policy.heads.parameters())
     head.data = head.data.clone()
     context.train(1)
     assert len(recordings) == 2
     run.policy.extra = Own(2, 2)
-    run.graphs.begin_epoch()
-    assert run.graphs._given_up
+    run.repeated.begin_epoch()
+    assert run.repeated.given_up
 
 
 class Noisy(Plugin):
@@ -125,15 +126,18 @@ class Own(torch.nn.Linear):
 
 
 def test_what_others_take_part_in_is_not_recorded(quick):
-    assert can_be_recorded(quick("Pendulum-v1", "sac", SMALL).run)
-    assert not can_be_recorded(quick("Pendulum-v1", "sac", SMALL, callbacks={"noisy": Noisy}).run)
-    assert not can_be_recorded(quick(SeededWalk, "impala").run)  # its loss says nothing of itself
+    assert not unrepeatable(quick("Pendulum-v1", "sac", SMALL).run)
+    assert unrepeatable(quick("Pendulum-v1", "sac", SMALL, callbacks={"noisy": Noisy}).run)
+    assert unrepeatable(quick(SeededWalk, "impala").run)  # its loss says nothing of itself
     run = quick("Pendulum-v1", "sac", SMALL).run
     run.policy.extra = Own(2, 2)
-    assert not can_be_recorded(run)
+    assert unrepeatable(run)
     hooked = quick("Pendulum-v1", "sac", SMALL).run
     hooked.policy.encoder.register_forward_hook(lambda *_: None)
-    assert not can_be_recorded(hooked)
+    assert unrepeatable(hooked)
+    heard = quick("Pendulum-v1", "sac", SMALL).run
+    next(heard.algorithm.critics.parameters()).register_hook(lambda gradient: None)
+    assert unrepeatable(heard)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -147,9 +151,9 @@ def test_recordings_on_a_gpu_give_what_single_steps_give(quick, whole_state, ass
     )
     recorded.train()
     assert capfd.readouterr().err == ""
-    assert recorded.run.graphs._recordings
+    assert recorded.run.repeated._recorded
     plain.train()
-    assert plain.run.graphs is None
+    assert plain.run.repeated is None
     for ours, theirs in zip(recorded.policy.parameters(), plain.policy.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     half = quick(env, algorithm, {**overrides, "algorithm.device": "cuda"})

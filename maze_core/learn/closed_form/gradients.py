@@ -18,15 +18,20 @@ def written_out(value: float, gradients: Gradients, parameters: Sequence[Tensor]
     return apply(value, gradients, parameters, *parameters)
 
 
+def is_written_out(total: Tensor) -> bool:
+    """Return True if a scalar is the result of `written_out` itself."""
+    return getattr(total.grad_fn, "_forward_cls", None) is _WrittenOut
+
+
 def set_written_out(total: Tensor) -> bool:
     """Set the gradients of the parameters without torch's engine, if `total` is the result of `written_out` itself.
 
     Returns:
         Whether it was. Gradients that were there before are replaced.
     """
-    node: Any = total.grad_fn  # the context of the function's call
-    if getattr(node, "_forward_cls", None) is not _WrittenOut:
+    if not is_written_out(total):
         return False
+    node: Any = total.grad_fn  # the context of the function's call
     for parameter, gradient in zip(node.parameters, node.gradients(1.0), strict=True):
         parameter.grad = gradient
     return True

@@ -51,7 +51,8 @@ class CriticBurnIn:
         """
         run = self._run
         if self._found is None or self._found[0] != run.epoch:
-            self._found = run.epoch, None if self.active or not run.config.closed_form else ClosedForm.of(run.policy)
+            formulas = run.config.closed_form and not (self.active or _is_compiled(run))
+            self._found = run.epoch, ClosedForm.of(run.policy) if formulas else None
         return self._found[1]
 
     def forward(
@@ -62,6 +63,11 @@ class CriticBurnIn:
         with frozen:
             result: tuple[TreeDistribution, Tensor] = policy(obs) if sequences is None else policy(obs, sequences)
         return result
+
+
+def _is_compiled(run: Run) -> bool:
+    """Whether all steps of the run are compiled: that is faster than formulas."""
+    return run.config.compile == "on" and run.repeated is not None and not run.repeated.given_up
 
 
 def _acting_parameters(run: Run) -> list[nn.Parameter]:

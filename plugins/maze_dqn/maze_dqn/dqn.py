@@ -105,7 +105,8 @@ class DQN(Algorithm[ValueNetwork]):
             self.target.module.resample(self.noise)
             yield batch
             if collector.replay.priorities is not None:
-                collector.replay.priorities.update(batch.extra["slot"].cpu().numpy(), self._errors.cpu().numpy())
+                errors = self.row_results["error"].cpu().numpy()
+                collector.replay.priorities.update(batch.extra["slot"].cpu().numpy(), errors)
             if run.learner.steps % config.target_update_interval == 0:
                 self.target.follow(config.tau)
         self._policy.quiet()  # evaluations act without noise
@@ -118,11 +119,12 @@ class DQN(Algorithm[ValueNetwork]):
     def compute_loss(self, policy: ValueNetwork, batch: Batch) -> Loss:
         """Return the loss of the actions taken, weighted where steps were drawn by their priorities."""
         chosen = policy.at(policy.atoms(batch.obs, batch.sequences), policy.actions.indices(batch.actions))
-        rows, self._errors = policy.returns.loss(chosen, self.target_of(policy, batch))
+        rows, errors = policy.returns.loss(chosen, self.target_of(policy, batch))
+        self.row_results = {"error": errors}
         weight = batch.extra.get("weight")
         loss = (rows if weight is None else weight * rows).mean()
         q = policy.returns.mean(chosen.detach()).mean()
-        return Loss(loss, {"value": loss.detach(), "q": q, "error": self._errors.mean()})
+        return Loss(loss, {"value": loss.detach(), "q": q, "error": errors.mean()})
 
     @torch.no_grad()
     def target_of(self, policy: ValueNetwork, batch: Batch) -> Tensor:

@@ -1,0 +1,31 @@
+"""How a run's steps are repeated, if they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maze_core.learn.repeated.compiled import CompileRecorder
+from maze_core.learn.repeated.cuda import GraphRecorder
+from maze_core.learn.repeated.steps import RepeatedSteps, note_failure, unrepeatable
+
+if TYPE_CHECKING:
+    from maze_core.plugins.hookspecs import Run
+
+
+def repeated_steps(run: Run) -> RepeatedSteps | None:
+    """Return what repeats a run's steps: recordings on a GPU, compiled code on a CPU; None: all are taken as usual.
+
+    Recorded are runs whose algorithm declares what its loss depends on, without other plugins in the loss and with
+    networks of Maze and torch only.
+    """
+    config, kind = run.config, run.device.type
+    wanted = config.cuda_graphs if kind == "cuda" else kind == "cpu" and config.compile != "off"
+    if not wanted:
+        return None
+    reason = unrepeatable(run)
+    if reason is None:
+        at_once = config.compile == "on"
+        return RepeatedSteps(run, GraphRecorder(run) if kind == "cuda" else CompileRecorder(run, at_once=at_once))
+    if kind == "cpu" and config.compile == "on":
+        note_failure(config.algorithm.name, CompileRecorder.failure, reason)
+    return None

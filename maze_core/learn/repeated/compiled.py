@@ -1,0 +1,159 @@
+"""Steps of the learner that are compiled: on a CPU small operations otherwise take as long as the large ones.
+
+A step becomes the list of torch's operations that its loss and gradients consist of. A compiler joins those that pass
+over the same numbers. The optimizer's step stays that of the learner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from maze_core.base.tolerant_output import to_stderr
+from maze_core.learn.closed_form.gradients import is_written_out
+from maze_core.learn.learner import gradient_norm
+from maze_core.learn.repeated.library import check_compiler, compiled
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, note_failure, tensors_of, undone
+from maze_core.learn.repeated.tape import Tape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from maze_core.data.batch import Batch
+    from maze_core.plugins.hookspecs import Run
+
+REPAYS = 20_000
+"""Steps of a run after which compiling repays: it takes as long as some 10,000 steps save."""
+_KINDS = 4
+"""Kinds of batches that are compiled."""
+_CHECKED = 3
+"""Steps of each kind that are compared with those of the code."""
+_AGREE = 0.02
+"""How far gradients and scalars may differ from those of the code, relative to their norm. A row whose activation is
+just at a bend may count on either side of it."""
+
+
+class CompileRecorder:
+    """Compiles steps: from the first on, or once a run has taken so many that it repays."""
+
+    failure = "not compiled"
+
+    def __init__(self, run: Run, *, at_once: bool) -> None:
+        self._run, self._at_once = run, at_once
+
+    def begin_step(self) -> bool:
+        """Return True once compiling repays; the number of steps alone decides, so a resumed run goes on alike."""
+        return self._at_once or self._run.learner.steps >= REPAYS
+
+    def record(self, batch: Batch) -> Step:
+        """Compile the step of a batch."""
+        started = time.monotonic()
+        step = CompiledStep(self._run, batch)
+        name = self._run.algorithm.config.name
+        to_stderr(f"note: the updates of {name} were compiled in {time.monotonic() - started:.0f} s")
+        return step
+
+    def make_room(self, recorded: dict[Hashable, Step]) -> None:
+        """Compile no more than a few kinds of batches."""
+        if len(recorded) >= _KINDS:
+            raise CannotRepeatError(f"its batches have more than {_KINDS} kinds or sizes")
+
+    def tell(self, name: str, reason: str) -> None:
+        """Say why the steps are not compiled, but where formulas are faster."""
+        if reason:
+            note_failure(name, self.failure, reason)
+
+
+class CompiledStep:
+    """The loss of one kind of batch and its gradients as machine code.
+
+    Raises:
+        CannotRepeatError: it cannot be compiled. The message is empty where the gradients are known by formulas.
+    """
+
+    def __init__(self, run: Run, batch: Batch) -> None:
+        check_compiler()
+        self._run, self._unchecked = run, _CHECKED
+        parameters = run.learner.parameters_of(batch.group)
+        tape, kept = Tape(batch.leaves), _attributes(run)
+        with undone(run, tensors_of(run)):
+            with tape:
+                loss = run.hooks.compute_loss(run.policy, batch)
+                if is_written_out(loss.total):
+                    raise CannotRepeatError("")
+                found = torch.autograd.grad(loss.total, parameters, allow_unused=True)
+                gradients = [gradient for gradient in found if gradient is not None]
+                norm, total = gradient_norm(gradients), loss.total.detach()
+            _check_kept(kept, _attributes(run))
+            self._learning = [p for p, gradient in zip(parameters, found, strict=True) if gradient is not None]
+            rows = dict(run.algorithm.row_results)
+            self._names, self._row_names = list(loss.metrics), list(rows)
+            outputs = [*gradients, norm, total, *loss.metrics.values(), *rows.values()]
+            self._draws = tape.draws
+            self._library = compiled(tape.description(outputs))
+        self._constants = [constant.detach() for constant in tape.constants]
+
+    def take(self, batch: Batch) -> None:
+        """Take the learner's step."""
+        if self._unchecked:
+            self._check(batch)
+            self._unchecked -= 1
+        learner, count = self._run.learner, len(self._learning)
+        results = self._computed(batch)
+        gradients, (norm, total), others = results[:count], results[count : count + 2], results[count + 2 :]
+        learner.set_gradients(self._learning, gradients)
+        metrics = dict(zip(self._names, others, strict=False))
+        self._run.algorithm.row_results = dict(zip(self._row_names, others[len(self._names) :], strict=True))
+        learner.step_with(gradients, norm, total, metrics, batch.group)
+
+    def _computed(self, batch: Batch) -> list[Tensor]:
+        return self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
+
+    def _check(self, batch: Batch) -> None:
+        """Raise CannotRepeatError where the code gives other results, or leaves other buffers."""
+        run, networks = self._run, tensors_of(self._run)
+        with undone(run, networks):
+            loss = run.hooks.compute_loss(run.policy, batch)
+            loss, gradients, norm = run.learner.differentiated(loss, batch.group, batch.objective)
+            rows = run.algorithm.row_results.values()
+            wanted = [*gradients, norm, loss.total, *loss.metrics.values(), *rows, *networks]
+            wanted = [each.detach().clone() for each in wanted]
+        with undone(run, networks):
+            found = [*self._computed(batch), *networks]
+            if len(found) != len(wanted) or not all(map(_agree, found, wanted)):
+                raise CannotRepeatError("the compiled ones give other results")
+
+
+def _attributes(run: Run) -> dict[tuple[str, str], Any]:
+    """Return what the attributes of the algorithm and of all networks are, but for `row_results`."""
+    networks = {
+        f"{name}.{place}".strip("."): module
+        for name, network in _networks(run).items()
+        for place, module in network.named_modules()
+    }
+    owners = {"the algorithm": run.algorithm, **networks}
+    found = {(owner, name): value for owner, each in owners.items() for name, value in vars(each).items()}
+    found.pop(("the algorithm", "row_results"))
+    return found
+
+
+def _networks(run: Run) -> dict[str, nn.Module]:
+    return {"policy": run.policy, **run.modules}
+
+
+def _check_kept(before: dict[tuple[str, str], Any], after: dict[tuple[str, str], Any]) -> None:
+    """Raise CannotRepeatError where the loss has set an attribute: the compiled one would not."""
+    for owner, name in after:
+        if (owner, name) not in before or before[owner, name] is not after[owner, name]:
+            raise CannotRepeatError(f"compute_loss sets {name!r} of {owner}; what it keeps belongs in `row_results`")
+
+
+def _agree(found: Tensor, wanted: Tensor) -> bool:
+    if found.shape != wanted.shape:
+        return False
+    difference, size = (found.double() - wanted.double()).norm(), wanted.double().norm()
+    return not size.isfinite() or bool(difference <= _AGREE * size + 1e-6)
