@@ -25,6 +25,7 @@ def measure(settings: dict[str, Any], overrides: dict[str, Any], runner: str = "
                 "evaluation.n_episodes": 1,
                 "threads": 1,
                 "algorithm.device": settings.get("device", "cpu"),
+                "compile": settings.get("compile", "auto"),
                 "cuda_graphs": settings.get("cuda_graphs", True),
                 **overrides,
             },

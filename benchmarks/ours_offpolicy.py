@@ -1,4 +1,4 @@
-"""Speed of SAC, TD3 or DQN in Maze: `python ours_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of SAC, TQC, CrossQ, TD3 or DQN in Maze: `python ours_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
     epochs, remainder = divmod(settings["measured_updates"], settings["warmup_updates"])
     if remainder:
         raise ValueError("measured_updates must be a multiple of warmup_updates")
+    hidden = {"critic_hidden": settings.get("critic_hidden", settings["hidden"])}
+    sac = {"entropy_coef": 1.0, "entropy_coef_lr": settings["lr"], **hidden}
     own = {
-        "sac": {"entropy_coef": 1.0, "entropy_coef_lr": settings["lr"], "critic_hidden": settings["hidden"]},
-        "td3": {"critic_hidden": settings["hidden"]},
+        "sac": sac,
+        "tqc": {**sac, "quantiles": 25, "drop_top": 2},
+        "crossq": {**sac, "critic_norm": "batch", "policy_delay": 3},
+        "td3": hidden,
         "dqn": {
             "target_update_interval": settings.get("target_update_interval"),
             "num_envs": 1,
@@ -37,7 +41,9 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    print(json.dumps(measure(settings, overrides(settings))))
+    plugin = {"tqc": "sac", "crossq": "sac"}
+    ours = {**settings, "algorithm": plugin.get(settings["algorithm"], settings["algorithm"])}
+    print(json.dumps(measure(ours, overrides(settings))))
 
 
 if __name__ == "__main__":

@@ -102,18 +102,23 @@ DQN = {
     "target_update_interval": 500,
     "measured_updates": 4000,
 }
+TD3, TQC = {**SAC, "algorithm": "td3"}, {**SAC, "algorithm": "tqc", "measured_updates": 1000}
+CROSSQ = {**SAC, "algorithm": "crossq", "critic_hidden": [512, 512], "measured_updates": 1000}
+COMPILED = {"compile": "on"}
 RLLIB_IMPALA, EARLIER_MAZE_ES, SB3_PPO = 2043, 804, 4028
 """Env steps/s of RLlib's IMPALA with two actors, of the ES of the Maze before this one (evaluation counted) and of
 stable-baselines3's PPO, measured on one machine: the gates of three times RLlib and fifty times Maze, scaled to the
 machine at hand by a run of PPO."""
 SB3, SB3_ON_PPO = "stable-baselines3", "stable-baselines3 PPO"
 SBX, REJAX, RECURRENT_SB3 = "SBX, by JAX", "rejax, by JAX with the environment", "sb3-contrib RecurrentPPO"
+CONTRIB = "sb3-contrib"
 ON_POLICY_PEERS = {
     SB3: "peers/sb3_onpolicy.py",
     "rlox": "peers/rlox_ppo.py",
     REJAX: "peers/rejax_ppo.py",
 }
 OFF_POLICY_PEERS = {SB3: "peers/sb3_offpolicy.py", SBX: "peers/sbx_offpolicy.py"}
+SBX_ALONE = {SBX: "peers/sbx_offpolicy.py"}
 PPO_OF_SB3 = {SB3_ON_PPO: "peers/sb3_onpolicy.py"}
 RLLIB_GATE, ES_GATE = round(3 * RLLIB_IMPALA / SB3_PPO, 2), round(50 * EARLIER_MAZE_ES / SB3_PPO, 2)
 ROWS = (
@@ -130,8 +135,29 @@ ROWS = (
     Row("impala-CartPole-v1", IMPALA, "ours_impala.py", PPO_OF_SB3, {SB3_ON_PPO: RLLIB_GATE}),
     Row("es-CartPole-v1", PPO, "ours_es.py", PPO_OF_SB3, {SB3_ON_PPO: ES_GATE}),
     Row("sac-Pendulum-v1", SAC, "ours_offpolicy.py", OFF_POLICY_PEERS, {SB3: 2.0, SBX: 1.1}),
-    Row("td3-Pendulum-v1", {**SAC, "algorithm": "td3"}, "ours_offpolicy.py", OFF_POLICY_PEERS, {SB3: 1.5, SBX: 1.1}),
+    Row("td3-Pendulum-v1", TD3, "ours_offpolicy.py", OFF_POLICY_PEERS, {SB3: 1.5, SBX: 1.1}),
     Row("dqn-CartPole-v1", DQN, "ours_offpolicy.py", OFF_POLICY_PEERS, {SBX: 1.1}),
+    Row("sac-compiled-Pendulum-v1", {**SAC, **COMPILED}, "ours_offpolicy.py", OFF_POLICY_PEERS, {SB3: 1.5, SBX: 1.1}),
+    Row("td3-compiled-Pendulum-v1", {**TD3, **COMPILED}, "ours_offpolicy.py", OFF_POLICY_PEERS, {SB3: 1.5, SBX: 1.1}),
+    Row("dqn-compiled-CartPole-v1", {**DQN, **COMPILED}, "ours_offpolicy.py", SBX_ALONE, {SBX: 1.1}),
+    Row(
+        "tqc-compiled-Pendulum-v1",
+        {**TQC, **COMPILED},
+        "ours_offpolicy.py",
+        {CONTRIB: "peers/sb3_offpolicy.py", **SBX_ALONE},
+        {CONTRIB: 1.5, SBX: 1.0},
+    ),
+    Row("crossq-compiled-Pendulum-v1", {**CROSSQ, **COMPILED}, "ours_offpolicy.py", SBX_ALONE, {SBX: 1.0}),
+    Row(
+        "ppo-compiled-CartPole-v1", {**PPO, **COMPILED}, "ours_onpolicy.py", {SB3: "peers/sb3_onpolicy.py"}, {SB3: 3.0}
+    ),
+    Row(
+        "ppo-1024-compiled-CartPole-v1",
+        {**WIDE, **COMPILED},
+        "ours_onpolicy.py",
+        {REJAX: "peers/rejax_ppo.py"},
+        {REJAX: 0.9},
+    ),
 )
 
 INTRODUCTION = """
@@ -142,9 +168,10 @@ environments side by side, rollouts, minibatches, passes and hyperparameters on 
 processes, and each ratio is that of two neighbouring runs, because the speed of a machine drifts. Shown is the median
 (min to max) over the pairs. Memory is the peak resident memory of the process.
 
-The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC, TD3 and DQN step one
+The row of ES is that of a whole run with the preset that ships, evaluation counted. The off-policy ones step one
 environment and take one optimizer step on 256 rows for each step, so their rate is that of updates as well. SBX
-compiles its updates with JAX, and rejax the environment as well; the time of compiling is not counted. rlox steps
+compiles its updates with JAX, and rejax the environment as well; rows with `compiled` in their name have Maze's
+`compile=on`. The time of compiling is not counted, and the memory of Maze's compiler, a process of its own, is. rlox steps
 environments and gathers rollouts in Rust. With 1,024 environments Maze steps gymnasium's vectorised CartPole. Recurrent
 PPO has an LSTM of 64 units in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the
 peer.

@@ -1,4 +1,7 @@
-"""Speed of SAC, TD3 or DQN in stable-baselines3: `python sb3_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of off-policy algorithms in stable-baselines3 and sb3-contrib: `python sb3_offpolicy.py SETTINGS_AS_JSON`.
+
+Prints one line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 
 import torch
 from measuring import report
+from sb3_contrib import TQC
 from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -43,15 +47,21 @@ def arguments(settings: dict[str, Any]) -> dict[str, Any]:
         "gamma": settings["gamma"],
         "train_freq": 1,
         "gradient_steps": 1,
-        "policy_kwargs": {"net_arch": settings["hidden"]},
+        "policy_kwargs": {"net_arch": _layers(settings)},
         "seed": settings["seed"],
     }
 
 
-def build(settings: dict[str, Any]) -> DQN | SAC | TD3:
-    of_sac = {"ent_coef": "auto"} if settings["algorithm"] == "sac" else {}
+def _layers(settings: dict[str, Any]) -> Any:
+    """What policy and critics are built with, where they differ."""
+    critics = settings.get("critic_hidden")
+    return settings["hidden"] if critics is None else {"pi": settings["hidden"], "qf": critics}
+
+
+def build(settings: dict[str, Any]) -> DQN | SAC | TD3 | TQC:
+    of_sac = {"ent_coef": "auto"} if settings["algorithm"] in ("sac", "tqc") else {}
     device = settings.get("device", "cpu")
-    return {"dqn": DQN, "sac": SAC, "td3": TD3}[settings["algorithm"]](
+    return {"dqn": DQN, "sac": SAC, "td3": TD3, "tqc": TQC}[settings["algorithm"]](
         **arguments(settings), **of_sac, device=device, verbose=0
     )
 

@@ -1,4 +1,6 @@
-"""Speed of SAC, TD3 or DQN in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON.
+"""Speed of off-policy algorithms in SBX, compiled by JAX: `python sbx_offpolicy.py SETTINGS_AS_JSON`.
+
+Prints one line of JSON.
 
 It runs on one core, as the others have one thread. What was compiled during the warm-up does not count.
 """
@@ -19,14 +21,18 @@ from sb3_offpolicy import arguments, measure  # noqa: E402
 
 def wait(model: Any) -> None:
     """Wait for the updates that were dispatched."""
-    jax.block_until_ready(model.policy.qf_state.params)
+    policy = model.policy
+    critic = policy.qf1_state if isinstance(model, sbx.TQC) else policy.qf_state
+    jax.block_until_ready(critic.params)
 
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    measure(
-        {"dqn": sbx.DQN, "sac": sbx.SAC, "td3": sbx.TD3}[settings["algorithm"]](**arguments(settings)), settings, wait
-    )
+    own = arguments(settings)
+    if settings["algorithm"] == "crossq":  # it has no targets that follow
+        del own["tau"]
+    kinds = {"dqn": sbx.DQN, "sac": sbx.SAC, "td3": sbx.TD3, "tqc": sbx.TQC, "crossq": sbx.CrossQ}
+    measure(kinds[settings["algorithm"]](**own), settings, wait)
 
 
 if __name__ == "__main__":

@@ -249,13 +249,13 @@ class Algorithm(ABC, Generic[P]):
         """Return the loss of one batch. Implementations are marked with `hookimpl`."""
 
     def loss_constants(self) -> Hashable | None:
-        """Return what else `compute_loss` depends on; on a GPU its steps are recorded once and then repeated.
+        """Return what else `compute_loss` depends on; its steps are recorded on a GPU, and compiled on a CPU.
 
         Only for a loss that depends on the batch, on tensors that stay where they are (parameters, buffers), on torch's
         global generator and on generators that are kept, and beyond these on what is returned, such as a coefficient
         that is scheduled: each value has a recording of its own. It must read no tensor's value (`item`, `if`), and
-        keep nothing but `row_results`. None, the default: its steps are not recorded. A
-        class that overrides the loss, or what it is built from, defines it again.
+        keep nothing but `row_results`. None, the default: its steps are not recorded. A class that overrides the loss,
+        or what it is built from, defines it again.
         """
         return None
 

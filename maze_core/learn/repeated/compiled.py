@@ -17,7 +17,7 @@ from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import gradient_norm
 from maze_core.learn.repeated.library import check_compiler, compiled
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, note_failure, tensors_of, undone
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
 from maze_core.learn.repeated.tape import Tape
 
 if TYPE_CHECKING:
@@ -62,11 +62,6 @@ class CompileRecorder:
         if len(recorded) >= _KINDS:
             raise CannotRepeatError(f"its batches have more than {_KINDS} kinds or sizes")
 
-    def tell(self, name: str, reason: str) -> None:
-        """Say why the steps are not compiled, but where formulas are faster."""
-        if reason:
-            note_failure(name, self.failure, reason)
-
 
 class CompiledStep:
     """The loss of one kind of batch and its gradients as machine code.
@@ -76,26 +71,31 @@ class CompiledStep:
     """
 
     def __init__(self, run: Run, batch: Batch) -> None:
-        check_compiler()
         self._run, self._unchecked = run, _CHECKED
-        parameters = run.learner.parameters_of(batch.group)
-        tape, kept = Tape(batch.leaves), _attributes(run)
-        with undone(run, tensors_of(run)):
-            with tape:
-                loss = run.hooks.compute_loss(run.policy, batch)
-                if is_written_out(loss.total):
-                    raise CannotRepeatError("")
-                found = torch.autograd.grad(loss.total, parameters, allow_unused=True)
-                gradients = [gradient for gradient in found if gradient is not None]
-                norm, total = gradient_norm(gradients), loss.total.detach()
-            _check_kept(kept, _attributes(run))
-            self._learning = [p for p, gradient in zip(parameters, found, strict=True) if gradient is not None]
-            rows = dict(run.algorithm.row_results)
-            self._names, self._row_names = list(loss.metrics), list(rows)
-            outputs = [*gradients, norm, total, *loss.metrics.values(), *rows.values()]
-            self._draws = tape.draws
-            self._library = compiled(tape.description(outputs))
-        self._constants = [constant.detach() for constant in tape.constants]
+        tape = Tape(batch.leaves)
+        with undone(run, tensors_of(run)), errors_refuse():
+            outputs = self._recorded(tape, batch)
+        check_compiler()
+        self._library = compiled(tape.description(outputs))
+        self._draws, self._constants = tape.draws, [constant.detach() for constant in tape.constants]
+
+    def _recorded(self, tape: Tape, batch: Batch) -> list[Tensor]:
+        """Take the operations of a step down; return gradients, their norm, the loss, its metrics and row results."""
+        run = self._run
+        parameters, kept = run.learner.parameters_of(batch.group), _attributes(run)
+        run.algorithm.row_results = {}
+        with tape:
+            loss = run.hooks.compute_loss(run.policy, batch)
+            if is_written_out(loss.total):
+                raise CannotRepeatError("")
+            found = torch.autograd.grad(loss.total, parameters, allow_unused=True)
+            gradients = [gradient for gradient in found if gradient is not None]
+            norm, total = gradient_norm(gradients), loss.total.detach()
+        _check_kept(kept, _attributes(run))
+        rows = run.algorithm.row_results
+        self._learning = [p for p, gradient in zip(parameters, found, strict=True) if gradient is not None]
+        self._names, self._row_names = list(loss.metrics), list(rows)
+        return [*gradients, norm, total, *loss.metrics.values(), *rows.values()]
 
     def take(self, batch: Batch) -> None:
         """Take the learner's step."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, generators_of, note_failure, tensors_of, undone
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, generators_of, tensors_of, undone
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
@@ -88,22 +88,13 @@ class GraphRecorder:
             loss: Loss = self._run.hooks.compute_loss(self._run.policy, of)
             return self._learner.take_loss(loss, of.group, of.objective), dict(self._run.algorithm.row_results)
 
-        try:
-            with self._undone():
-                return _RecordedStep(self._run, self._checked(batch, take))
-        except CannotRepeatError:
-            raise
-        except Exception as error:
-            raise CannotRepeatError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+        with errors_refuse(), self._undone():
+            return _RecordedStep(self._run, self._checked(batch, take))
 
     def make_room(self, recorded: dict[Hashable, Step]) -> None:
         """Delete the oldest recording where there are too many."""
         if len(recorded) >= _KEPT:
             del recorded[next(iter(recorded))]
-
-    def tell(self, name: str, reason: str) -> None:
-        """Say that the steps are taken one by one."""
-        note_failure(name, self.failure, reason)
 
     def _checked(self, batch: Batch, take: Take) -> Graph:
         with _beside(self._run.device):

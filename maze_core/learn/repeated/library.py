@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,13 @@ def compiled(description: dict[str, Any]) -> Library:
     Raises:
         CannotRepeatError: it could not be compiled or loaded.
     """
-    guarded = GuardedFolder("maze-compile-", patience=5.0)
     try:
-        (guarded.path / "step.json").write_text(json.dumps(description), encoding="utf-8")
-        _compile(guarded.path)
-        return _loaded(guarded.path / "step.so")
+        with closing(GuardedFolder("maze-compile-", patience=5.0)) as guarded:
+            (guarded.path / "step.json").write_text(json.dumps(description), encoding="utf-8")
+            _compile(guarded.path)
+            return _loaded(guarded.path / "step.so")
     except OSError as error:
         raise CannotRepeatError(str(error)) from error
-    finally:
-        guarded.close()
 
 
 def _compile(folder: Path) -> None:

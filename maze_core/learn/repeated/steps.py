@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
 
 class CannotRepeatError(Exception):
-    """A step cannot be repeated; the message says why, as the end of a sentence."""
+    """A step cannot be repeated; the message says why, as the end of a sentence. Empty: the user need not know."""
+
+
+@contextmanager
+def errors_refuse() -> Iterator[None]:
+    """Raise CannotRepeatError for every error inside: the code itself may do without what failed."""
+    try:
+        yield
+    except CannotRepeatError:
+        raise
+    except Exception as error:
+        raise CannotRepeatError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
 
 
 class Step(Protocol):
@@ -39,6 +50,9 @@ class Step(Protocol):
 
 class Recorder(Protocol):
     """Records steps: in memory of a GPU, or as code of a compiler."""
+
+    failure: str
+    """What updates are where it fails, as a part of a sentence."""
 
     def begin_step(self) -> bool:
         """Prepare for the next step; return True if it may be recorded."""
@@ -56,9 +70,6 @@ class Recorder(Protocol):
         Raises:
             CannotRepeatError: no further ones are made.
         """
-
-    def tell(self, name: str, reason: str) -> None:
-        """Tell the user why the updates of an algorithm are not repeated."""
 
 
 class RepeatedSteps:
@@ -117,11 +128,12 @@ class RepeatedSteps:
     def _give_up(self, reason: str) -> None:
         self.given_up = True
         self._recorded.clear()
-        self._recorder.tell(self._algorithm.config.name, reason)
+        if reason:
+            note_failure(self._algorithm.config.name, self._recorder.failure, reason)
 
 
 def note_failure(name: str, failure: str, reason: str) -> None:
-    """Say once that the updates of an algorithm are taken as usual."""
+    """Say that the updates of an algorithm are taken as usual, and why."""
     to_stderr(f"note: the updates of {name} are {failure}: {reason}; the run goes on")
 
 

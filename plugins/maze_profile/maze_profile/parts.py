@@ -28,7 +28,7 @@ PARTS = {
     "acting": "choosing actions",
     "batches": "storing steps, advantages, sampling and shuffling batches",
     "loss": "computing losses",
-    "optimizer": "backward pass and optimizer",
+    "optimizer": "backward pass and optimizer; losses, too, where they are recorded or compiled",
     "workers": "tasks of workers, and waiting for them",
     "evaluation": "evaluations",
     "checkpoints": "writing checkpoints",
@@ -62,6 +62,8 @@ def measured(run: Run, watch: Stopwatch) -> Iterator[None]:
         replace(run.hooks, "compute_loss", "loss")
         replace(run.learner, "step", "optimizer")
         replace(run.learner, "take", "optimizer")
+        if run.repeated is not None:
+            replace(run.repeated, "step", "optimizer")
         replace(run.side_learners, "learn", "optimizer")
         replace(run.learner, "check", "optimizer")
         replace(run.algorithm, "warm_up", "batches")
