@@ -18,6 +18,7 @@ from maze_core.learn.repeated.compiler import graph_of
 from maze_core.learn.repeated.steps import CannotRepeatError
 from maze_core.learn.repeated.tape import Tape
 from tests.forked import Forked
+from tests.interpreted import interpreted as interpreted
 from tests.sockets import alive
 
 SMALL = {
@@ -43,22 +44,6 @@ RUNS = {
     "ppo": ("CartPole-v1", "ppo", {"lr_schedule": "linear", "batch_size": 24}),
     "ppo of two kinds of steps": (Masked, "ppo", {"critic_burn_in_epochs": 1, "batch_size": 10}),
 }
-
-
-@pytest.fixture
-def interpreted(monkeypatch):
-    """The operations of a step, computed one by one: to compile them takes 20 seconds."""
-
-    def library_of(description):
-        module, _ = graph_of(description)
-
-        def run(inputs):
-            with torch.no_grad():
-                return list(module(*inputs))
-
-        return run
-
-    monkeypatch.setattr(compiled, "compiled", library_of)
 
 
 @pytest.fixture
