@@ -1,4 +1,4 @@
-"""Speed of SAC, TQC, CrossQ, TD3 or DQN in Maze: `python ours_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of off-policy algorithms in Maze: `python ours_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
 
 from __future__ import annotations
 

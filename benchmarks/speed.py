@@ -168,13 +168,13 @@ environments side by side, rollouts, minibatches, passes and hyperparameters on 
 processes, and each ratio is that of two neighbouring runs, because the speed of a machine drifts. Shown is the median
 (min to max) over the pairs. Memory is the peak resident memory of the process.
 
-The row of ES is that of a whole run with the preset that ships, evaluation counted. The off-policy ones step one
+The row of ES is that of a whole run with the preset that ships, evaluation counted. The off-policy algorithms step one
 environment and take one optimizer step on 256 rows for each step, so their rate is that of updates as well. SBX
-compiles its updates with JAX, and rejax the environment as well; rows with `compiled` in their name have Maze's
-`compile=on`. The time of compiling is not counted, and the memory of Maze's compiler, a process of its own, is. rlox steps
-environments and gathers rollouts in Rust. With 1,024 environments Maze steps gymnasium's vectorised CartPole. Recurrent
-PPO has an LSTM of 64 units in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the
-peer.
+compiles its updates with JAX, and rejax the environment as well. Rows with `compiled` in their name have Maze's
+`compile=on`, others none. The time of compiling is not counted; the memory of Maze's compiler, a process of its own,
+is. CrossQ has critics of 512 units. rlox steps environments and gathers rollouts in Rust. With 1,024 environments Maze
+steps gymnasium's vectorised CartPole. Recurrent PPO has an LSTM of 64 units in policy and critic, and a layer of 64
+units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """

@@ -220,6 +220,20 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
         assert torch.equal(mine, theirs)
 
 
+def test_one_wrong_gradient_of_a_compiler_is_noticed(interpreted, started, monkeypatch, capfd):
+    right = compiled.compiled
+
+    def wrong(description):
+        library = right(description)
+        return lambda inputs: [each * (1 + 0.05 * (place == 3)) for place, each in enumerate(library(inputs))]
+
+    monkeypatch.setattr(compiled, "compiled", wrong)
+    context = started("sac")
+    context.train()
+    assert "sac are not compiled: the compiled ones give other results; the run goes on" in capfd.readouterr().err
+    assert context.run.repeated.given_up
+
+
 def test_few_kinds_are_compiled(interpreted, started, monkeypatch, capfd):
     monkeypatch.setattr(compiled, "_KINDS", 1)
     context = started("td3")

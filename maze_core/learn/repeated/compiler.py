@@ -66,6 +66,7 @@ def main() -> None:
 
     torch.set_num_threads(threads)
     config.cpp.threads = threads
+    config.allow_buffer_reuse = False  # with it torch 2.13 gives a wrong gradient of an encoder of images
     config.cpp.vec_isa_ok = True  # else a program tries each extension that the processor has
     config.aot_inductor.precompile_headers = config.cpp_cache_precompile_headers = False  # they would serve once
     module, examples = graph_of(json.loads((folder / "step.json").read_text(encoding="utf-8")))
