@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import traceback
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -36,15 +37,22 @@ _SHARED, _OPEN, _LOCK, _SOCKET = "MAZE_TESTS_FORKED", "open", "lock", "socket"
 class Forked:
     """The command line in a process of its own, used as a `subprocess.Popen`; its output lies in files meanwhile.
 
-    `program`: what it runs, with the arguments in `sys.argv[1:]`.
+    `program`: what it runs, with the arguments in `sys.argv[1:]`. `late`: what its server has imported besides.
     """
 
-    def __init__(self, arguments: Sequence[object], cwd: Path, env: Mapping[str, str], program: str = _MAZE) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[object],
+        cwd: Path,
+        env: Mapping[str, str],
+        program: str = _MAZE,
+        late: tuple[str, ...] = (),
+    ) -> None:
         self.args = ["maze", *map(str, arguments)]
         self.returncode: int | None = None
         self._output = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 — closed with this object
         self._channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._channel.connect(_server())
+        self._channel.connect(_server(late))
         asked = json.dumps({"argv": self.args, "cwd": str(cwd), "env": dict(env), "program": program}).encode()
         socket.send_fds(self._channel, [asked], [file.fileno() for file in self._output])
         self.pid = int(self._channel.recv(64))
@@ -100,21 +108,21 @@ def one_server() -> Iterator[None]:
 
 
 @cache
-def _server() -> str:
+def _server(late: tuple[str, ...]) -> str:
     """Address of the server of this process, which ends with it, or of the one that it shares."""
     if folder := os.environ.get(_SHARED):
-        address = f"{folder}/{_SOCKET}"
+        address = f"{folder}/{_SOCKET}{zlib.crc32(repr(late).encode()) if late else ''}"
         with Path(folder, _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not Path(address).exists():
                 with Path(folder, _OPEN).open("rb", buffering=0) as lasting:
                     # It is no child of this process: tests look at theirs.
-                    _start(address, "import os; os.fork() and os._exit(0)", lasting).wait()
+                    _start(address, late, "import os; os.fork() and os._exit(0)", lasting).wait()
                     _await(address)
         return address
     own = tempfile.TemporaryDirectory(prefix="forked-")
     address = f"{own.name}/{_SOCKET}"
-    server = _start(address, "", subprocess.PIPE)
+    server = _start(address, late, "", subprocess.PIPE)
     atexit.register(own.cleanup)
     atexit.register(server.wait)
     assert server.stdin is not None
@@ -123,11 +131,11 @@ def _server() -> str:
     return address
 
 
-def _start(address: str, first: str, lasting: Any) -> subprocess.Popen[bytes]:
+def _start(address: str, late: tuple[str, ...], first: str, lasting: Any) -> subprocess.Popen[bytes]:
     """Start a server that lasts as long as this input."""
     from tests.attack.warm import MODULES, bundled
 
-    code = f"{first}\nfrom tests.forked import serve; serve({address!r}, {[*MODULES, *bundled()]!r})"
+    code = f"{first}\nfrom tests.forked import serve; serve({address!r}, {[*MODULES, *bundled(), *late]!r})"
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=lasting)
 
 
@@ -144,6 +152,7 @@ def serve(address: str, modules: list[str]) -> None:
     for name in modules:
         importlib.import_module(name)
     gc.freeze()
+    gc.set_threshold(7000)  # as the tests themselves
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -203,6 +212,8 @@ def _become(asked: dict[str, Any], files: list[int]) -> None:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001 — a child ends here, whatever happened
         traceback.print_exc()
     finally:

@@ -1,4 +1,4 @@
-"""Run one command or program of a page in a process of its own; `test_snippets` gives the four names used below.
+"""Run one command or program of a page in a process of its own; `test_snippets` gives what `given` holds as JSON.
 
 The process was forked from a server that has imported torch already: what takes seconds is done once.
 """
@@ -59,9 +59,8 @@ def stand_by() -> None:
     util.spawnv_passfds = spawn
 
 
-given = globals()
+given = json.loads(sys.argv[1])
 folder: str = given["folder"]
-log: str = given["log"]
 changes: dict[str, str] = given["changes"]
 argv: list[str] = given["argv"]
 
@@ -69,14 +68,17 @@ gc.freeze()  # to search what the server has imported for garbage would copy it
 os.setsid()
 os.chdir(folder)
 os.environ.update(changes)
-output = os.open(log, os.O_WRONLY | os.O_APPEND)
+output = os.open(given["log"], os.O_WRONLY | os.O_APPEND)
 os.dup2(output, 1)
 os.dup2(output, 2)
-sys.path.insert(0, changes["PYTHONPATH"])
+sys.path[:] = [changes["PYTHONPATH"], *(each or given["root"] for each in sys.path)]  # none is the current folder
 site.addsitedir(changes["PYTHONPATH"])
 if argv[0] == "cd":
     os.chdir(argv[1])
     argv = argv[3:]
+if "=" in argv[0]:
+    name, _, value = argv.pop(0).partition("=")
+    os.environ[name] = value
 if argv[0] == "python":
     argv = argv[1:]
 if argv[0] == "-m":
