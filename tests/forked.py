@@ -24,12 +24,15 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 2**20
 _MAZE = "from maze_core.cli.main import main; main()"
+WITH_WORKERS = f"from tests.forked import stand_by; stand_by()\n{_MAZE}"
+"""The command line, for a command that starts workers."""
 _SHARED, _OPEN, _LOCK, _SOCKET = "MAZE_TESTS_FORKED", "open", "lock", "socket"
 """The variable that names a folder that processes of tests share, and the files in it."""
 
@@ -222,3 +225,34 @@ def _become(asked: dict[str, Any], files: list[int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def stand_by() -> None:
+    """Fork what becomes the fork server of this process, if it starts one: its imports, two seconds, are here already.
+
+    For programs that are forked and start workers.
+    """
+    asks, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        asks.close()
+        asked, files, *_ = socket.recv_fds(answers, 2**20, 8)
+        if asked:
+            variables, code, numbers = json.loads(asked)
+            os.environ.clear()
+            os.environ.update(variables)
+            apart = [fcntl.fcntl(file, fcntl.F_DUPFD, 200) for file in files]  # none of them is at another's number
+            for file, number in zip(apart, numbers, strict=True):
+                os.dup2(file, number)
+            exec(code)
+        os._exit(0)
+    answers.close()
+    start = util.spawnv_passfds
+
+    def spawn(path: str, arguments: list[str], passed: list[int]) -> int:
+        if "multiprocessing.forkserver" not in arguments[-1]:
+            return start(path, arguments, passed)
+        socket.send_fds(asks, [json.dumps([dict(os.environ), arguments[-1], passed]).encode()], passed)
+        return pid
+
+    util.spawnv_passfds = spawn

@@ -3,20 +3,19 @@
 The process was forked from a server that has imported torch already: what takes seconds is done once.
 """
 
-import fcntl
 import gc
 import json
 import os
 import runpy
 import site
-import socket
 import sys
 import tempfile
 import tomllib
 import zipfile
 from importlib import import_module
-from multiprocessing import util
 from pathlib import Path
+
+from tests.forked import stand_by
 
 
 def install(folders: list[str], editable: bool) -> None:
@@ -29,34 +28,6 @@ def install(folders: list[str], editable: bool) -> None:
         build = getattr(backend, "build_editable" if editable else "build_wheel")
         with tempfile.TemporaryDirectory() as built, zipfile.ZipFile(Path(built) / build(built)) as wheel:
             wheel.extractall(target)
-
-
-def stand_by() -> None:
-    """Fork what becomes the command's fork server, if it starts one: its imports, which take two seconds, are here."""
-    asks, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if pid == 0:
-        asks.close()
-        asked, files, *_ = socket.recv_fds(answers, 2**20, 8)
-        if asked:
-            variables, code, numbers = json.loads(asked)
-            os.environ.clear()
-            os.environ.update(variables)
-            apart = [fcntl.fcntl(file, fcntl.F_DUPFD, 200) for file in files]  # none of them is at another's number
-            for file, number in zip(apart, numbers, strict=True):
-                os.dup2(file, number)
-            exec(code)
-        os._exit(0)
-    answers.close()
-    start = util.spawnv_passfds
-
-    def spawn(path: str, arguments: list[str], passed: list[int]) -> int:
-        if "multiprocessing.forkserver" not in arguments[-1]:
-            return start(path, arguments, passed)
-        socket.send_fds(asks, [json.dumps([dict(os.environ), arguments[-1], passed]).encode()], passed)
-        return pid
-
-    util.spawnv_passfds = spawn
 
 
 given = json.loads(sys.argv[1])

@@ -18,7 +18,7 @@ from maze_sweep.trials import read_trials
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.run.saved.checkpoint import read_checkpoint
-from tests.forked import Forked
+from tests.forked import WITH_WORKERS, Forked
 from tests.maze_sweep.fake_pool import FakePool
 from tests.states import plain
 
@@ -205,7 +205,7 @@ TINY = {
     "searcher": {"name": "pbt", "population": 2, "quantile": 0.5},
 }  # fmt: skip
 
-IN_A_GROUP = "import os; os.setsid()\nfrom maze_core.cli.main import main; main()"
+IN_A_GROUP = f"import os; os.setsid()\n{WITH_WORKERS}"
 """A command with all that it starts, so that one signal reaches them."""
 
 
