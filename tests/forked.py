@@ -41,6 +41,7 @@ class Forked:
     """The command line in a process of its own, used as a `subprocess.Popen`; its output lies in files meanwhile.
 
     `program`: what it runs, with the arguments in `sys.argv[1:]`. `late`: what its server has imported besides.
+    `whole`: it ends as an interpreter does, for tests of what happens there; that takes a moment.
     """
 
     def __init__(
@@ -50,14 +51,16 @@ class Forked:
         env: Mapping[str, str],
         program: str = _MAZE,
         late: tuple[str, ...] = (),
+        *,
+        whole: bool = False,
     ) -> None:
         self.args = ["maze", *map(str, arguments)]
         self.returncode: int | None = None
         self._output = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 — closed with this object
         self._channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.connect(_server(late))
-        asked = json.dumps({"argv": self.args, "cwd": str(cwd), "env": dict(env), "program": program}).encode()
-        socket.send_fds(self._channel, [asked], [file.fileno() for file in self._output])
+        asked = {"argv": self.args, "cwd": str(cwd), "env": dict(env), "program": program, "whole": whole}
+        socket.send_fds(self._channel, [json.dumps(asked).encode()], [file.fileno() for file in self._output])
         self.pid = int(self._channel.recv(64))
 
     def poll(self) -> int | None:
@@ -84,6 +87,10 @@ class Forked:
         """Send a signal if it runs."""
         if self.poll() is None:
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once."""
@@ -198,19 +205,13 @@ def _reap(running: dict[int, socket.socket]) -> None:
 
 def _become(asked: dict[str, Any], files: list[int]) -> None:
     """In the child: run the program as a new interpreter would."""
+    if asked["whole"]:
+        _begin(asked, files)
+        exec(asked["program"], {"__name__": "__main__"})
+        sys.exit()
     code = 1
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for number, file in enumerate([os.open(os.devnull, os.O_RDONLY), *files]):
-            os.dup2(file, number)
-        os.chdir(asked["cwd"])
-        os.environ.clear()
-        os.environ.update(asked["env"])
-        known = set(sys.path)
-        sys.path[1:1] = [path for path in asked["env"].get("PYTHONPATH", "").split(os.pathsep) if path not in known]
-        sys.argv = asked["argv"]
+        _begin(asked, files)
         exec(asked["program"], {"__name__": "__main__"})
         code = 0
     except SystemExit as end:
@@ -225,6 +226,21 @@ def _become(asked: dict[str, Any], files: list[int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _begin(asked: dict[str, Any], files: list[int]) -> None:
+    """Set up the child: signals, files, current folder, variables, arguments."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, file in enumerate([os.open(os.devnull, os.O_RDONLY), *files]):
+        os.dup2(file, number)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    known = set(sys.path)
+    sys.path[1:1] = [path for path in asked["env"].get("PYTHONPATH", "").split(os.pathsep) if path not in known]
+    sys.argv = asked["argv"]
 
 
 def stand_by() -> None:
