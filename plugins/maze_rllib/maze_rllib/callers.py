@@ -1,4 +1,4 @@
-"""How RLlib's connectors get to know who makes them: in a hundredth of the time that Python's own way takes."""
+"""How RLlib's connectors get to know who makes them: without the sources of all callers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from types import FrameType, ModuleType, SimpleNamespace
 def callers_without_sources() -> Iterator[None]:
     """Let connectors that are made inside the block look at the frames of their callers alone.
 
-    Each asks for the frame that made it. Python's `inspect.stack` also looks up the source line of every frame on the
-    way, which is a third of the time in which an algorithm is built.
+    Each asks for the frame that made it. Python's `inspect.stack` also looks up the source of every frame, and searches
+    all modules for one without a file: below a notebook's cell, a test or `python -m`, an algorithm is built in half a
+    second instead of a twentieth.
     """
     from ray.rllib.connectors import connector_v2
 
