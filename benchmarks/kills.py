@@ -167,9 +167,9 @@ def killed(case: Case, seconds: float, every: float, chance: random.Random) -> T
 
 
 def torment(run: Run, told: Told, seconds: float, every: float, chance: random.Random) -> None:
-    """Kill at random until the time is over; resume what ended."""
-    end = time.monotonic() + seconds
+    """Kill at random until the time is over, which begins with the first checkpoint; resume what ended."""
     run.start("train", told)
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(min(chance.uniform(0.5, 1.5) * every, max(0.0, end - time.monotonic())))
         if time.monotonic() >= end:

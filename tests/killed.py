@@ -66,7 +66,9 @@ def maze_until_killed(words: list[str], when: str, epoch: int) -> None:
 _CONTEXT = """
 import importlib, json, sys
 from maze_core import RunContext
+from tests.forked import stand_by
 
+stand_by()
 algorithm, env, run_dir, how = sys.argv[1:5]
 overrides, parts = json.loads(sys.argv[5]), json.loads(sys.argv[6])
 module, _, name = env.partition(":")

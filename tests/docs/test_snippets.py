@@ -18,24 +18,22 @@ A package that cannot be required, for its licence, is used where it is installe
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
+import json
 import os
 import re
-import runpy
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from multiprocessing import forkserver
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.attack.warm import MODULES, bundled
+from tests.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_TYPED = ("docs/reference/", "docs/benchmarks/", "docs/architecture.md")
@@ -49,11 +47,12 @@ QUICK = ("README.md", "docs/guide/python.md", "docs/algorithms/ppo.md")
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 PLAIN = re.compile(
-    r"(cd [\w./-]+ && )?(maze|(python -m )?pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*(> [\w./-]+)?"
+    r"(cd [\w./-]+ && |\w+=[\w,-]+ )?(maze|(python -m )?pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*"
+    r"(> [\w./-]+)?"
 )
-LATE = ("torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core", "setuptools.build_meta")
+LATE = ("pytest", "torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core", "setuptools.build_meta")
 """What exports, optimizers of torch's own and packaging import, in a second or two. The quick pages have none."""
-TYPED = Path(__file__).with_name("typed.py")
+TYPED = Path(__file__).with_name("typed.py").read_text(encoding="utf-8")
 STAND_INS = Path(__file__).with_name("stand_ins")
 LIMIT = 300
 
@@ -137,13 +136,14 @@ def run(block: Block, place: str, folder: Path, changes: dict[str, str], late: t
     for command in _commands(block, folder):
         process = _start(command, folder, log, changes, late)
         deadline = time.monotonic() + LIMIT
-        while process.is_alive() and time.monotonic() < deadline and not (once and (folder / once).exists()):
-            process.join(0.05)
-        if process.is_alive():
+        while process.poll() is None and time.monotonic() < deadline and not (once and (folder / once).exists()):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.join()
+            process.wait()
         printed = log.read_text(encoding="utf-8")
-        assert process.exitcode == wanted, f"{place} ended with {process.exitcode}:\n{command}\n{printed}"
+        assert process.returncode == wanted, f"{place} ended with {process.returncode}:\n{command}\n{printed}"
     return log.read_text(encoding="utf-8")
 
 
@@ -158,21 +158,9 @@ def _commands(block: Block, folder: Path) -> list[list[str]]:
     return [shlex.split(line, comments=True) if PLAIN.fullmatch(line) else [*shell, line] for line in lines]
 
 
-def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str], late: tuple[str, ...]) -> Any:
-    given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
-    process = multiprocessing.get_context("forkserver").Process(target=runpy.run_path, args=(str(TYPED), given))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forkserver, "connect_to_new_process", _server(late).connect_to_new_process)
-        process.start()
-    return process
-
-
-@cache
-def _server(late: tuple[str, ...]) -> forkserver.ForkServer:
-    """One that has imported what the commands need: other tests start this process's own, which has not."""
-    server = forkserver.ForkServer()
-    server.set_forkserver_preload(["torch", "pytest", *late, *MODULES, *bundled()])
-    return server
+def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str], late: tuple[str, ...]) -> Forked:
+    given = {"root": str(ROOT), "folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
+    return Forked([json.dumps(given)], folder, os.environ, TYPED, late)
 
 
 @pytest.fixture

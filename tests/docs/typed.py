@@ -1,22 +1,21 @@
-"""Run one command or program of a page in a process of its own; `test_snippets` gives the four names used below.
+"""Run one command or program of a page in a process of its own; `test_snippets` gives what `given` holds as JSON.
 
 The process was forked from a server that has imported torch already: what takes seconds is done once.
 """
 
-import fcntl
 import gc
 import json
 import os
 import runpy
 import site
-import socket
 import sys
 import tempfile
 import tomllib
 import zipfile
 from importlib import import_module
-from multiprocessing import util
 from pathlib import Path
+
+from tests.forked import stand_by
 
 
 def install(folders: list[str], editable: bool) -> None:
@@ -31,37 +30,8 @@ def install(folders: list[str], editable: bool) -> None:
             wheel.extractall(target)
 
 
-def stand_by() -> None:
-    """Fork what becomes the command's fork server, if it starts one: its imports, which take two seconds, are here."""
-    asks, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if pid == 0:
-        asks.close()
-        asked, files, *_ = socket.recv_fds(answers, 2**20, 8)
-        if asked:
-            variables, code, numbers = json.loads(asked)
-            os.environ.clear()
-            os.environ.update(variables)
-            apart = [fcntl.fcntl(file, fcntl.F_DUPFD, 200) for file in files]  # none of them is at another's number
-            for file, number in zip(apart, numbers, strict=True):
-                os.dup2(file, number)
-            exec(code)
-        os._exit(0)
-    answers.close()
-    start = util.spawnv_passfds
-
-    def spawn(path: str, arguments: list[str], passed: list[int]) -> int:
-        if "multiprocessing.forkserver" not in arguments[-1]:
-            return start(path, arguments, passed)
-        socket.send_fds(asks, [json.dumps([dict(os.environ), arguments[-1], passed]).encode()], passed)
-        return pid
-
-    util.spawnv_passfds = spawn
-
-
-given = globals()
+given = json.loads(sys.argv[1])
 folder: str = given["folder"]
-log: str = given["log"]
 changes: dict[str, str] = given["changes"]
 argv: list[str] = given["argv"]
 
@@ -69,14 +39,17 @@ gc.freeze()  # to search what the server has imported for garbage would copy it
 os.setsid()
 os.chdir(folder)
 os.environ.update(changes)
-output = os.open(log, os.O_WRONLY | os.O_APPEND)
+output = os.open(given["log"], os.O_WRONLY | os.O_APPEND)
 os.dup2(output, 1)
 os.dup2(output, 2)
-sys.path.insert(0, changes["PYTHONPATH"])
+sys.path[:] = [changes["PYTHONPATH"], *(each or given["root"] for each in sys.path)]  # none is the current folder
 site.addsitedir(changes["PYTHONPATH"])
 if argv[0] == "cd":
     os.chdir(argv[1])
     argv = argv[3:]
+if "=" in argv[0]:
+    name, _, value = argv.pop(0).partition("=")
+    os.environ[name] = value
 if argv[0] == "python":
     argv = argv[1:]
 if argv[0] == "-m":

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from maze_sweep.trials import read_trials
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.forked import WITH_WORKERS, Forked
 from tests.maze_sweep.fake_pool import FakePool
 from tests.states import plain
 
@@ -206,6 +205,9 @@ TINY = {
     "searcher": {"name": "pbt", "population": 2, "quantile": 0.5},
 }  # fmt: skip
 
+IN_A_GROUP = f"import os; os.setsid()\n{WITH_WORKERS}"
+"""A command with all that it starts, so that one signal reaches them."""
+
 
 @pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_and_ends_as_one_that_was_not(tmp_path):
@@ -217,15 +219,13 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_as_one_that_was_not(tmp_path):
     run_sweep(TINY, whole, jobs=2)
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(TINY))
-    script = "import sys; from maze_core.cli.main import app; app(sys.argv[1:])"
-    command = [sys.executable, "-c", script, "sweep", "--plan", str(plan), "--dir", str(killed), "--jobs", "2"]
+    command = ["sweep", "--plan", plan, "--dir", killed, "--jobs", "2"]
     for stretch in ("t001-s0", "t005-s0"):  # in the first generation and in the last
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        ) as process:
-            while process.poll() is None and not (killed / "runs" / stretch).exists():
-                time.sleep(0.02)
-            os.killpg(process.pid, signal.SIGKILL)
+        process = Forked(command, tmp_path, os.environ, IN_A_GROUP)
+        while process.poll() is None and not (killed / "runs" / stretch).exists():
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     run_sweep(TINY, killed, jobs=1)
     assert states(whole) == states(killed)
     assert len(states(whole)) == 6

@@ -12,7 +12,7 @@ from maze_marl.qmix import Mixer
 from maze_core.base.errors import ConfigError
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.agents import BoxesSource, CrowdSource, TeamSource
-from tests.forked import Forked
+from tests.forked import WITH_WORKERS, Forked
 from tests.killed import kill_after
 from tests.maze_marl.games import GuardedSource, TwoStepsSource, WatchedSource
 
@@ -159,7 +159,7 @@ def test_kill_9_of_a_run_on_workers_ends_bit_equal(tmp_path, whole_state, assert
     values = [f"--set={key}={json.dumps(value)}" for key, value in (SMALL | {"evaluation.n_episodes": 2}).items()]
 
     def maze(*arguments):
-        return Forked([*arguments, "--quiet"], tmp_path, os.environ)
+        return Forked([*arguments, "--quiet"], tmp_path, os.environ, WITH_WORKERS)
 
     def train(run_dir, *more):
         env = ["--env-source", "pettingzoo", "--env", "mpe2:simple_spread_v3", "--preset", "none"]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from maze_core.base.errors import LostError, RunError
+from tests.maze_ray.light import Light
 
 ray = pytest.importorskip("ray")
 
@@ -33,9 +34,7 @@ def test_the_jobs_of_a_lost_node_go_to_the_others_at_once(cluster):
     from maze_ray.config import RayConfig
     from maze_ray.pool import RayPool
 
-    from tests.runners.pool_contract import Answers
-
-    pool = RayPool(Answers(), 2, RayConfig(name="ray", address=cluster.address, start_timeout=600.0), 1.0)
+    pool = RayPool(Light(), 2, RayConfig(name="ray", address=cluster.address, start_timeout=600.0), 1.0)
     try:
         while len(pool.pids) < 2:
             pool._receive(None)
@@ -65,11 +64,9 @@ def test_a_station_gathers_the_answers_of_its_node_until_that_is_lost(cluster, m
     from maze_ray.pool import RayPool
     from maze_ray.ways import OwnLine, StationLine
 
-    from tests.runners.pool_contract import Answers
-
     monkeypatch.setattr("maze_ray.lines.FEWEST", 2)
     (other,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
-    pool = RayPool(Answers(), 4, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
+    pool = RayPool(Light(), 4, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
     try:
         while len(pool.pids) < 2:
             pool._receive(None)
@@ -94,11 +91,9 @@ def test_workers_without_room(cluster, monkeypatch):
     from maze_ray.config import RayConfig
     from maze_ray.pool import RayPool
 
-    from tests.runners.pool_contract import Answers
-
     config = RayConfig(name="ray", address=cluster.address, start_timeout=600.0)
     cpus = len(cluster.list_all_nodes())
-    pool = RayPool(Answers(), cpus + 1, config, 1.0)
+    pool = RayPool(Light(), cpus + 1, config, 1.0)
     try:
         while len(pool.pids) < cpus:
             pool._receive(None)
@@ -123,7 +118,7 @@ def test_workers_without_room(cluster, monkeypatch):
         pytest.raises(RunError, match=f"did not find free CPUs and start within 2 seconds; {room}\nNext: free some"),
         pytest.warns(RuntimeWarning, match=f"no worker has started for 1 seconds; {room}"),
     ):
-        RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address, start_timeout=2.0), 100.0)
+        RayPool(Light(), 1, RayConfig(name="ray", address=cluster.address, start_timeout=2.0), 100.0)
 
 
 @pytest.mark.slow
@@ -134,9 +129,7 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path, monkeypatch):
 
     package = tmp_path / "away" / "wooden"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text(
-        "from tests.runners.pool_contract import Answers\n\n\nclass Wooden(Answers):\n    pass\n"
-    )
+    (package / "__init__.py").write_text("from tests.maze_ray.light import Light\n\n\nclass Wooden(Light):\n    pass\n")
     spec = importlib.util.spec_from_file_location("wooden", package / "__init__.py")
     wooden = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "wooden", wooden)
@@ -153,16 +146,14 @@ def test_workers_given_to_a_node_that_has_just_died(cluster):
     from maze_ray.config import RayConfig
     from maze_ray.pool import RayPool
 
-    from tests.runners.pool_contract import Answers
-
     config = RayConfig(name="ray", address=cluster.address, start_timeout=60.0)
     spare = cluster.add_node(num_cpus=2)
-    occupant = RayPool(Answers(), 1, config, 2.0)
+    occupant = RayPool(Light(), 1, config, 2.0)
     gone = cluster.add_node(num_cpus=2)
     cluster.remove_node(gone, allow_graceful=False)
     leaving = threading.Timer(1.0, occupant.close)
     leaving.start()
-    pool = RayPool(Answers(), 1, config, 2.0)
+    pool = RayPool(Light(), 1, config, 2.0)
     try:
         pool.submit(("who", 0.0))
         assert pool.collect().worker == 0
@@ -178,10 +169,8 @@ def test_a_lost_head_is_noticed_while_messages_come_and_workers_end(cluster, mon
     from maze_ray.config import RayConfig
     from maze_ray.pool import RayPool
 
-    from tests.runners.pool_contract import Answers
-
     monkeypatch.setattr("maze_ray.connection._LOST_AFTER", 3.0)
-    pool = RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
+    pool = RayPool(Light(), 1, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
     processes = pool.pids
     for server in cluster.head_node.all_processes["gcs_server"]:
         server.process.kill()

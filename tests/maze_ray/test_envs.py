@@ -23,6 +23,14 @@ ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
+@pytest.fixture(autouse=True)
+def light_workers(monkeypatch):
+    """What workers import ahead, environments do without."""
+    from tests.maze_ray.light_worker import LightWorker
+
+    monkeypatch.setattr("maze_ray.actors.Worker", LightWorker)
+
+
 def start(factory, workers=2):
     from maze_ray.config import RayConfig
     from maze_ray.runner import RayRunner

@@ -11,19 +11,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from maze_core.base.errors import ConfigError, RunError
+from tests.maze_ray.light import Light
 from tests.runners.pool_contract import Answers, JobContract, PoolContract, collect_all
 
 ray = pytest.importorskip("ray")
-worker_process = pytest.importorskip("maze_ray.worker")
+pytest.importorskip("maze_ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
-
-
-class Light(Answers):
-    """Spares its worker the modules that runs need: most of what the start of a worker takes, and of no use here."""
-
-    def setup(self, worker):
-        worker_process.import_ahead = lambda: None
-        super().setup(worker)
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from maze_ray.socket_channel import Arrivals, Door, NoMessageError, SocketChanne
 from maze_ray.ways import OwnLine
 
 from maze_core.base.errors import RunError
+from tests.maze_ray.light import Light
 from tests.maze_ray.test_pool import starting
-from tests.runners.pool_contract import Answers, JobContract, collect_all
+from tests.runners.pool_contract import JobContract, collect_all
 from tests.spoilt import SPOILT_BYTES
 
 ray = pytest.importorskip("ray")
@@ -76,7 +77,7 @@ def test_a_line_that_breaks_costs_its_worker_but_no_job(start):
         pool.collect()
 
 
-class Writes(Answers):
+class Writes(Light):
     """Writes each job into the line that leads to the driver, and then answers."""
 
     def run(self, job, shared):

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import secrets
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from maze_core.base.errors import MazeError
 from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.forked import Forked
 
 SETTINGS = {
     "algorithm.n_epochs": 0,
@@ -26,6 +25,18 @@ SETTINGS = {
 }
 IMPALA = {"algorithm.num_actors": 2}
 ROOT = Path(__file__).parents[2]
+DRIVER = """
+import os, sys, tempfile
+
+log = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_APPEND)
+for number in (1, 2):
+    os.dup2(log, number)
+os.setsid()
+tempfile.tempdir = None  # the server's
+from maze_core.cli.main import main
+main()
+"""
+"""The command line, in a session of its own, which writes to a file."""
 MARK, CLUSTER = "MAZE_TEST_RUN", "MAZE_TEST_CLUSTER"
 """Variables by which processes are known, since others may use Ray on this machine: of a run, and of a cluster."""
 
@@ -58,18 +69,9 @@ class TrainedRun:
         environment.update([self.mark.split("=")])
         for name in ("RAY_ADDRESS", CLUSTER):
             environment.pop(name, None)
-        with self._log.open("w") as log:
-            self.driver = subprocess.Popen(
-                [
-                    str(Path(sys.executable).with_name("maze")),
-                    *what,
-                    *(f"--set={key}={settings[key]}" for key in settings),
-                ],
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._log.write_text("")
+        words = [self._log, *what, *(f"--set={key}={settings[key]}" for key in settings)]
+        self.driver = Forked(words, ROOT, environment, DRIVER, whole=True)
         self.wait_for_epoch(before + 1, 120)
 
     def epoch(self) -> int:
@@ -94,7 +96,8 @@ class TrainedRun:
     def processes(self) -> list[int]:
         """Its own processes, and those that they have started."""
         name, value = self.mark.split("=")
-        return [pid for pid in all_processes() if environment_of(pid).get(name) == value]
+        driver = [self.driver.pid] if self.driver.poll() is None else []  # forked, so it has another's first variables
+        return driver + [pid for pid in all_processes() if environment_of(pid).get(name) == value]
 
     def workers(self) -> list[int]:
         """The processes of its workers on the cluster of the tests, or on its own Ray."""

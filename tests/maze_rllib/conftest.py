@@ -33,12 +33,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "critic_hidden": [16],
         "rllib.min_sample_timesteps_per_iteration": 40,
         "rllib.min_time_s_per_iteration": 0,
+        "replay_buffer_config.capacity": 4096,
     },
     "rllib-tqc": {
         "train_batch_size_per_learner": 8,
         "num_steps_sampled_before_learning_starts": 20,
         "min_sample_timesteps_per_iteration": 40,
         "min_time_s_per_iteration": 0,
+        "replay_buffer_config.capacity": 4096,
     },
     "rllib-dreamerv3": {
         "model_size": "nano",

@@ -14,7 +14,7 @@ from maze_sweep import local_pool
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from tests.forked import Forked
+from tests.forked import WITH_WORKERS, Forked
 from tests.maze_sweep.fake_pool import FakePool
 
 SMALL = ["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1,2", "--seeds", "2", "--dir", "s"]
@@ -188,7 +188,7 @@ def test_ctrl_c_and_going_on(tmp_path):
             "algorithm.num_envs=2", "callbacks.tensorboard=null", "callbacks.early_stopping.patience=0",
         )),
     ]  # fmt: skip
-    first = Forked(command, tmp_path, os.environ)
+    first = Forked(command, tmp_path, os.environ, WITH_WORKERS)
     deadline = time.monotonic() + 60
     while not Path("s/runs/t000-s0/metrics.jsonl").exists():
         assert time.monotonic() < deadline
@@ -200,7 +200,7 @@ def test_ctrl_c_and_going_on(tmp_path):
     record = json.loads(Path("s/runs/t000-s0/run.json").read_text())
     assert record["summary"]["outcome"] == "interrupted"
     assert not Path("s/runs/t001-s0").exists()
-    again = Forked(command, tmp_path, os.environ)
+    again = Forked(command, tmp_path, os.environ, WITH_WORKERS)
     assert again.wait(timeout=120) == 0, again.communicate()
     for name in ("t000-s0", "t001-s0"):
         epochs = [json.loads(line)["epoch"] for line in Path(f"s/runs/{name}/metrics.jsonl").read_text().splitlines()]

@@ -10,6 +10,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
+_MISREAD = (bool, list, tuple, dict)
+"""What may be, or hold, `true` where a type wants a number. Most values are something else, and there are thousands."""
+
 
 class ConfigModel(BaseModel):
     """A frozen, closed record: unknown keys are refused, and values never change.
@@ -41,7 +44,7 @@ class ConfigModel(BaseModel):
         """Refuse integers that neither torch nor numpy can hold, and `true` for a number, which pydantic takes as 1."""
         if not _fits(value):
             raise ValueError("must be a number that fits into 64 bits")
-        if _is_misread(value, cls.model_fields[info.field_name or ""].annotation):
+        if isinstance(value, _MISREAD) and _is_misread(value, cls.model_fields[info.field_name or ""].annotation):
             raise ValueError("must be a number" if isinstance(value, bool) else "must hold numbers")
         return value
 

@@ -14,6 +14,7 @@ from maze_core.base.errors import MazeError
 from maze_core.base.seeding import EpisodeSeeds
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.vector import Episode
+from maze_rllib.callers import callers_without_sources
 from maze_rllib.vector_env import TreeVectorEnv
 
 PLAN = "plan"
@@ -43,6 +44,10 @@ class EnvRunner(SingleAgentEnvRunner):  # type: ignore[misc]
 
     RLlib's own reports means over windows, and wraps an error in one without a message.
     """
+
+    def __init__(self, **kwargs: Any) -> None:
+        with callers_without_sources():
+            super().__init__(**kwargs)
 
     def make_env(self) -> None:
         """Build this runner's environments."""

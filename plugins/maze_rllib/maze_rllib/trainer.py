@@ -17,6 +17,7 @@ from torch import Tensor
 from maze_core.base.blame import causes
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.envs.vector import Episode
+from maze_rllib.callers import callers_without_sources
 from maze_rllib.cluster import fit, processes
 from maze_rllib.env_runner import LENGTHS, RETURNS
 from maze_rllib.learners import MODULE, learner_state, put_state, put_weights, weights
@@ -62,7 +63,7 @@ class Trainer:
         self._session = RaySession(processes(config) + 2, runner)
         try:
             self._place(config)
-            with self._randomness(), _kept(_log_folder()):
+            with self._randomness(), _kept(_log_folder()), callers_without_sources():
                 self._algorithm = config.build_algo(use_copy=False)
         except BaseException as error:  # noqa: BLE001 — an interruption too must leave no process behind
             self.close()
