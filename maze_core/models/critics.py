@@ -116,6 +116,7 @@ class StateActionCritics(nn.Module):
         frozen: bool = False,
         batch: bool = False,
         chance: torch.Generator | None = None,
+        first: int | None = None,
     ) -> Tensor:
         """Return values [K, B, outputs] for `features` and Box actions [B, d] in [-1, 1].
 
@@ -126,15 +127,18 @@ class StateActionCritics(nn.Module):
             batch: batch normalisation uses the statistics of these rows and adds them to the running ones; otherwise it
                 uses the running ones.
             chance: what dropout is drawn with; None: no dropout.
+            first: how many critics are computed, in critics without norms; None: all.
         """
         if box is not None:
             features = torch.cat((features, box.expand(features.shape[0], -1, -1)), -1)
-        values = features.expand(self.count, -1, -1)
+        values = features.expand(self.count, -1, -1)[:first]
         if self._batch_norms:
             values = self._batch_norms[0].forward(values, batch=batch, frozen=frozen)
         parameters = cast("dict[str, Tensor]", self._parameters)
         for number, (weight_name, bias_name) in enumerate(self._layers):
             weight, bias = parameters[weight_name], parameters[bias_name]
+            if first is not None:
+                weight, bias = weight[:first], bias[:first]
             if frozen:
                 weight, bias = weight.detach(), bias.detach()
             if weight_name != self._layers[-1][0]:

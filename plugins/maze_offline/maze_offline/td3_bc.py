@@ -100,7 +100,7 @@ class TD3BC(Algorithm):
         recorded = cast("Tensor", self.actions.canonical(batch.actions))  # every leaf is a Box
         if batch.objective == "policy":
             acted = most_likely(policy, batch.obs, self.actions)
-            value = self.critics.values(features.detach(), acted, frozen=True)[0]
+            value = self.critics.values(features.detach(), acted, frozen=True, first=1)[0]
             cloning = (acted - recorded).square().mean()
             total = cloning - value_weight(value, config.alpha) * value.mean()
             return Loss(total, {"policy": total.detach(), "cloning": cloning.detach()})

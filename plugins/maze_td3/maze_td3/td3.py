@@ -102,7 +102,7 @@ class TD3(Algorithm):
         config, features = self.config, self.critics.features(policy.normalized(batch.obs))
         if batch.objective == "policy":
             acted = most_likely(policy, batch.obs, self.actions)
-            value = self.critics.values(features.detach(), acted, frozen=True)[0]
+            value = self.critics.values(features.detach(), acted, frozen=True, first=1)[0]
             return Loss(-value.mean(), {"policy": -value.detach().mean()})
         values = self.critics.values(features, self.actions.canonical(batch.actions)).squeeze(-1)
         target = self.targets.values(policy, batch, config.target_noise, config.target_noise_clip)
