@@ -308,7 +308,7 @@ class TestTape:
 
 @pytest.mark.slow
 def test_what_a_compiler_makes_is_that_of_the_code(started, metrics, capfd):
-    plain, ours = started("crossq", "off"), started("crossq")
+    plain, ours = started("tqc", "off"), started("tqc")
     for context in (plain, ours):
         context.train()
     assert capfd.readouterr().err.startswith("note: the updates of sac were compiled in ")
