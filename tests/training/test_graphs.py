@@ -111,7 +111,7 @@ def test_what_changes_between_epochs_is_seen(started):
     context.train(1)
     assert len(recordings) == 2
     run.policy.extra = Own(2, 2)
-    run.repeated.begin_epoch()
+    context.train(1)
     assert run.repeated.given_up
 
 

@@ -84,18 +84,18 @@ class RepeatedSteps:
         self._recorded: dict[Hashable, Step] = {}
         self.given_up = False
         """True once some step could not be repeated."""
-        self._networks: list[Tensor] = []
-        """The parameters and buffers of this epoch."""
+        self._networks: list[Tensor] | None = None
+        """The parameters and buffers of this epoch; None: nothing was looked at."""
 
     def begin_epoch(self) -> None:
-        """Look whether the networks are still such that can be recorded: plugins may change them between epochs."""
-        self._networks = tensors_of(self._run)
-        if not self.given_up and unrepeatable(self._run) is not None:
-            self._give_up("a plugin has changed the networks")
+        """Begin an epoch: plugins may have changed the networks, so they are looked at again at the next step."""
+        self._networks = None
 
     def step(self, batch: Batch) -> None:
         """Take one optimizer step on a batch."""
         may_record = self._recorder.begin_step()
+        if may_record and not self.given_up and self._networks is None:
+            self._look()
         kind = self._kind_of(batch) if may_record and not self.given_up else None
         if kind is not None:
             try:
@@ -104,6 +104,11 @@ class RepeatedSteps:
             except CannotRepeatError as error:
                 self._give_up(str(error))
         self._learner.step(self._run.hooks.compute_loss(self._run.policy, batch), batch.group, batch.objective)
+
+    def _look(self) -> None:
+        self._networks = tensors_of(self._run)
+        if unrepeatable(self._run) is not None:
+            self._give_up("a plugin has changed the networks")
 
     def _recording(self, kind: Hashable, batch: Batch) -> Step:
         if kind not in self._recorded:
@@ -122,7 +127,7 @@ class RepeatedSteps:
             for key, leaf in tree.items()
         ]
         # A tensor in another place would not be seen.
-        places = [(tensor.data_ptr(), tensor.requires_grad) for tensor in self._networks]
+        places = [(tensor.data_ptr(), tensor.requires_grad) for tensor in self._networks or ()]
         return batch.objective, batch.group, constants, tuple(leaves), tuple(places)
 
     def _give_up(self, reason: str) -> None:
