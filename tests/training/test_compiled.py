@@ -14,7 +14,7 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import RunError
-from maze_core.learn.repeated import compiled, library
+from maze_core.learn.repeated import compiled, machine_code
 from maze_core.learn.repeated.compiler import graph_of
 from maze_core.learn.repeated.steps import CannotRepeatError
 from maze_core.learn.repeated.tape import Tape
@@ -127,7 +127,7 @@ def test_without_a_compiler_the_run_goes_on(quick, tmp_path, monkeypatch, metric
     monkeypatch.setenv("CXX", value)
     if value == "false":  # there is one, and it fails
         (tmp_path / "compiler.py").write_text("print()\nraise ValueError('no such operation')")
-        monkeypatch.setattr(library.compiler, "__file__", str(tmp_path / "compiler.py"))
+        monkeypatch.setattr(machine_code.compiler, "__file__", str(tmp_path / "compiler.py"))
     ours, plain = (quick("Pendulum-v1", "sac", {**SMALL, "compile": setting}) for setting in ("on", "off"))
     for context in (ours, plain):
         context.train()
@@ -164,8 +164,6 @@ def test_it_says_why_a_run_is_not_compiled(interpreted, quick, capfd):
 
 class Reading:
     """What a loss may not do, as a change of an algorithm's loss."""
-
-    calls = 0
 
     def value(self, batch, total):
         return total * total.detach().item()

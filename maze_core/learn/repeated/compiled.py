@@ -16,7 +16,7 @@ from torch import Tensor
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import gradient_norm
-from maze_core.learn.repeated.library import check_compiler, compiled
+from maze_core.learn.repeated.machine_code import check_compiler, compiled
 from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
 from maze_core.learn.repeated.tape import Tape
 

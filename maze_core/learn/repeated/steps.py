@@ -94,8 +94,6 @@ class RepeatedSteps:
     def step(self, batch: Batch) -> None:
         """Take one optimizer step on a batch."""
         may_record = self._recorder.begin_step()
-        if may_record and not self.given_up and self._networks is None:
-            self._look()
         kind = self._kind_of(batch) if may_record and not self.given_up else None
         if kind is not None:
             try:
@@ -105,11 +103,6 @@ class RepeatedSteps:
                 self._give_up(str(error))
         self._learner.step(self._run.hooks.compute_loss(self._run.policy, batch), batch.group, batch.objective)
 
-    def _look(self) -> None:
-        self._networks = tensors_of(self._run)
-        if unrepeatable(self._run) is not None:
-            self._give_up("a plugin has changed the networks")
-
     def _recording(self, kind: Hashable, batch: Batch) -> Step:
         if kind not in self._recorded:
             self._recorder.make_room(self._recorded)
@@ -118,6 +111,11 @@ class RepeatedSteps:
 
     def _kind_of(self, batch: Batch) -> Hashable | None:
         """Return what tells batches apart that need recordings of their own; None: this one cannot be recorded."""
+        if self._networks is None:
+            self._networks = tensors_of(self._run)
+            if unrepeatable(self._run) is not None:
+                self._give_up("a plugin has changed the networks")
+                return None
         constants = self._algorithm.loss_constants()
         if constants is None or batch.sequences is not None:
             return None
@@ -127,7 +125,7 @@ class RepeatedSteps:
             for key, leaf in tree.items()
         ]
         # A tensor in another place would not be seen.
-        places = [(tensor.data_ptr(), tensor.requires_grad) for tensor in self._networks or ()]
+        places = [(tensor.data_ptr(), tensor.requires_grad) for tensor in self._networks]
         return batch.objective, batch.group, constants, tuple(leaves), tuple(places)
 
     def _give_up(self, reason: str) -> None:

@@ -34,7 +34,8 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.draws: list[Callable[[], Tensor]] = []
         """Draw the random numbers of a repetition, in the order of the step."""
         self._drawn: list[Tensor] = []
-        self._constants: list[Tensor] = []
+        self.constants: list[Tensor] = []
+        """The tensors that lie where they are, such as parameters."""
         self._calls: list[list[Any]] = []
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Tensor]] = {}
@@ -42,14 +43,9 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in given:
             self._number(tensor)
 
-    @property
-    def constants(self) -> list[Tensor]:
-        """The tensors that lie where they are, such as parameters."""
-        return self._constants
-
     def description(self, outputs: Sequence[Tensor]) -> dict[str, Any]:
         """Return inputs, operations and outputs as values of JSON; the inputs are given, drawn and constant ones."""
-        inputs = [*self.inputs, *self._drawn, *self._constants]
+        inputs = [*self.inputs, *self._drawn, *self.constants]
         return {
             "inputs": [
                 [self._numbers[id(each)], list(each.shape), list(each.stride()), str(each.dtype)] for each in inputs
@@ -113,7 +109,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(value, Tensor):
             if id(value) not in self._numbers:
                 self._number(value)
-                self._constants.append(value)
+                self.constants.append(value)
             return {_TENSOR: self._numbers[id(value)]}
         if value is None or isinstance(value, _PLAIN):
             return value
