@@ -131,7 +131,9 @@ class StateActionCritics(nn.Module):
         """
         if box is not None:
             features = torch.cat((features, box.expand(features.shape[0], -1, -1)), -1)
-        values = features.expand(self.count, -1, -1)[:first]
+        values = features.expand(self.count, -1, -1)
+        if first is not None:
+            values = values[:first]
         if self._batch_norms:
             values = self._batch_norms[0].forward(values, batch=batch, frozen=frozen)
         parameters = cast("dict[str, Tensor]", self._parameters)
