@@ -27,7 +27,9 @@ from speed import HERE, prepare_venv
 from statistics_of_runs import spread
 
 PAGE = "time_to_score"
-PEER = "stable-baselines3"
+SB3, SBX = "stable-baselines3", "SBX, by JAX"
+SCRIPTS = {SB3: "sb3_time_to_score.py", SBX: "sbx_time_to_score.py"}
+"""What makes a peer learn, below benchmarks/peers/."""
 EPISODES = 10
 """Deterministic episodes of an evaluation."""
 GLANCE = 0.01
@@ -55,12 +57,21 @@ class Row:
     """Whether the peer normalises observations and rewards."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """The peer's other parameters."""
+    peer: str = SB3
 
     @property
     def name(self) -> str:
-        return f"{self.algorithm}-{self.env}"
+        return f"{self.algorithm}-{self.env}" + ("-sbx" if self.peer == SBX else "")
 
 
+HALF_CHEETAH: dict[str, Any] = {"score": 2_000, "epoch_length": 5_000, "interval": 5_000, "steps": 1_000_000}
+TD3 = {
+    "learning_starts": 10_000,
+    "noise": 0.1,
+    "learning_rate": 0.001,
+    "batch_size": 256,
+    "policy_kwargs": {"net_arch": [400, 300]},
+}
 ROWS = (
     Row(
         "ppo",
@@ -174,13 +185,20 @@ ROWS = (
     Row(
         "sac",
         "HalfCheetah-v5",
-        score=2_000,
-        gate=0.5,
-        epoch_length=5_000,
-        interval=5_000,
-        steps=1_000_000,
+        gate=0.25,
+        **HALF_CHEETAH,
         parameters={"learning_starts": 10_000},
     ),
+    Row(
+        "sac",
+        "HalfCheetah-v5",
+        gate=0.7,
+        **HALF_CHEETAH,
+        parameters={"learning_starts": 10_000},
+        peer=SBX,
+    ),
+    Row("td3", "HalfCheetah-v5", gate=0.25, **HALF_CHEETAH, parameters=TD3),
+    Row("td3", "HalfCheetah-v5", gate=0.7, **HALF_CHEETAH, parameters=TD3, peer=SBX),
 )
 
 INTRODUCTION = f"""
@@ -189,8 +207,8 @@ INTRODUCTION = f"""
 Seconds from typing the command to the first evaluation at the score. They include the start of the process, all imports
 and every evaluation. Both frameworks evaluate after the same number of environment steps, {EPISODES} deterministic
 episodes each, and the score is their mean return. Maze runs as `maze train ALGORITHM --env ENVIRONMENT`, with the
-preset that ships for the environment. Its peer,
-[Stable-Baselines3](https://github.com/DLR-RM/stable-baselines3), has the hyper-parameters that
+preset that ships for the environment. Its peers, [Stable-Baselines3](https://github.com/DLR-RM/stable-baselines3) and
+[SBX](https://github.com/araffin/sbx), which compiles its updates with JAX, have the hyper-parameters that
 [RL Baselines3 Zoo](https://github.com/DLR-RM/rl-baselines3-zoo) lists for the environment, or for its earlier version.
 
 Both run in turn, as processes of their own with one thread, and each ratio is of two neighbouring runs with the same
@@ -207,14 +225,15 @@ Made by `python benchmarks/time_to_score.py`; the figures of every run are in `t
 """
 HEADERS = [
     "row",
+    "peer",
     "score",
     "interval",
     "maze, s",
-    f"{PEER}, s",
+    "peer, s",
     "maze ÷ peer",
     "gate",
     "maze, steps",
-    f"{PEER}, steps",
+    "peer, steps",
     "pairs",
 ]
 
@@ -250,8 +269,8 @@ def measure(row: Row, options: argparse.Namespace, peer_python: Path) -> dict[st
             continue
         ours = first_at(row.score, *maze(row, seed, folder / f"s{seed}"))
         theirs = first_at(row.score, *peer(row, seed, peer_python))
-        pairs[seed] = {"seed": seed, "maze": ours, PEER: theirs}
-        print(f"{row.name}  seed {seed}  maze {told(ours)} s  {PEER} {told(theirs)} s", flush=True)
+        pairs[seed] = {"seed": seed, "maze": ours, "peer": theirs}
+        print(f"{row.name}  seed {seed}  maze {told(ours)} s  {row.peer} {told(theirs)} s", flush=True)
         result = {"settings": facts, "pairs": [pairs[number] for number in sorted(pairs)]}
         write_page(results.merge(PAGE, row.name, result))
     measured: dict[str, Any] = results.load(PAGE)[row.name]
@@ -304,7 +323,7 @@ def epochs(process: subprocess.Popen[str], metrics: Path) -> Evaluations:
 def peer(row: Row, seed: int, python: Path) -> tuple[subprocess.Popen[str], float, Evaluations]:
     names = ("algorithm", "env", "interval", "steps", "num_envs", "normalize", "parameters")
     settings = {**{name: getattr(row, name) for name in names}, "seed": seed, "episodes": EPISODES}
-    process, started = start([str(python), str(HERE / "peers" / "sb3_time_to_score.py"), json.dumps(settings)])
+    process, started = start([str(python), str(HERE / "peers" / SCRIPTS[row.peer]), json.dumps(settings)])
     assert process.stdout is not None
     return process, started, map(json.loads, process.stdout)
 
@@ -319,7 +338,7 @@ def start(command: list[str]) -> tuple[subprocess.Popen[str], float]:
 def ratios(result: dict[str, Any]) -> list[float]:
     """Our seconds divided by the peer's, pair by pair; infinite where ours did not reach the score."""
     return [
-        pair["maze"]["seconds"] / pair[PEER]["seconds"] if pair["maze"]["reached"] else float("inf")
+        pair["maze"]["seconds"] / pair["peer"]["seconds"] if pair["maze"]["reached"] else float("inf")
         for pair in result["pairs"]
     ]
 
@@ -345,7 +364,7 @@ def cells_of(rows: dict[str, Any]) -> results.Cells:
 
 def line_of(name: str, result: dict[str, Any]) -> list[str]:
     settings, pairs = result["settings"], result["pairs"]
-    ours, theirs = ([pair[contender] for pair in pairs] for contender in ("maze", PEER))
+    ours, theirs = ([pair[contender] for pair in pairs] for contender in ("maze", "peer"))
 
     def cell(runs: list[dict[str, Any]], what: str, digits: str) -> str:
         bound = "" if all(run["reached"] for run in runs) else "> "
@@ -353,6 +372,7 @@ def line_of(name: str, result: dict[str, Any]) -> list[str]:
 
     return [
         name,
+        settings["peer"],
         f"{settings['score']:,}",
         f"{settings['interval']:,}",
         cell(ours, "seconds", ".1f"),

@@ -178,21 +178,25 @@ def beside_peers() -> list[Panel]:
     """Return the panels beside peers."""
     times, speeds = [], []
     for row, result in load("time_to_score").items():
-        ours, theirs = (
-            statistics.median(pair[who]["seconds"] for pair in result["pairs"]) for who in ("maze", "stable-baselines3")
-        )
-        times.append((f"{row}, {result['settings']['score']:,}", ours, theirs))
+        ours, theirs = (statistics.median(pair[who]["seconds"] for pair in result["pairs"]) for who in ("maze", "peer"))
+        settings = result["settings"]
+        times.append((beside(f"{row}, {settings['score']:,}", settings["peer"]), ours, theirs))
     for row, result in load("speed").items():
         peer = next(each for each in result["runs"] if each != "maze")
         ours, theirs = (
             statistics.median(run["env_steps_per_second"] for run in result["runs"][who]) for who in ("maze", peer)
         )
-        speeds.append((row if peer == "stable-baselines3" else f"{row}, grey: {peer.rpartition(' ')[2]}", ours, theirs))
+        speeds.append((beside(row, peer), ours, theirs))
     peers = "blue: Maze, grey: Stable-Baselines3"
     return [
         Panel("Seconds to a score: less is better", peers, partial(bars, times, "s")),
         Panel("Steps per second: more is better", peers, partial(bars, speeds, "")),
     ]
+
+
+def beside(row: str, peer: str) -> str:
+    """Return the name of a row, with its peer where that is not the usual one."""
+    return row if peer == "stable-baselines3" else f"{row}, grey: {peer.partition(',')[0].rpartition(' ')[2]}"
 
 
 # Diagrams

@@ -13,20 +13,27 @@ from maze_core.learn.repeated import compiled
 from maze_core.learn.repeated.compiler import graph_of
 
 
-def _library_of(description: Any) -> Any:
-    module, _ = graph_of(description)
+class Interpretation:
+    """In the place of a `Compilation`."""
 
-    def run(inputs: list[Tensor]) -> list[Tensor]:
-        with torch.no_grad():
-            return list(module(*inputs))
+    def __init__(self, description: Any) -> None:
+        self._module, _ = graph_of(description)
 
-    return run
+    def library(self) -> Any:
+        def run(inputs: list[Tensor]) -> list[Tensor]:
+            with torch.no_grad():
+                return list(self._module(*inputs))
+
+        return run
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
 def interpreted() -> Iterator[None]:
     """Runs whose updates are to be compiled go through all of it but the compiler."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "compiled", _library_of)
+        patch.setattr(compiled, "Compilation", Interpretation)
         patch.setattr(compiled, "check_compiler", lambda: None)
         yield

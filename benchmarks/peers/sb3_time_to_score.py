@@ -1,4 +1,4 @@
-"""Learning of stable-baselines3, evaluated at intervals: `python sb3_time_to_score.py SETTINGS_AS_JSON`.
+"""Learning of Stable-Baselines3, evaluated at intervals: `python sb3_time_to_score.py SETTINGS_AS_JSON`.
 
 Prints one line of JSON for each evaluation, as soon as it is done: `env_steps` and the mean return, `score`.
 """
@@ -9,13 +9,13 @@ import json
 import sys
 from typing import Any
 
+import numpy as np
 import torch
-from stable_baselines3 import PPO, SAC
+from stable_baselines3 import PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
-
-FAMILIES = {"ppo": PPO, "sac": SAC}
 
 
 class Tell(BaseCallback):
@@ -29,8 +29,12 @@ class Tell(BaseCallback):
 
 
 def main() -> None:
-    settings = json.loads(sys.argv[1])
     torch.set_num_threads(1)
+    learn({"ppo": PPO, "sac": SAC, "td3": TD3}, json.loads(sys.argv[1]), {"device": "cpu"})
+
+
+def learn(families: dict[str, Any], settings: dict[str, Any], further: dict[str, Any]) -> None:
+    """Train one of the families of algorithms, which SBX has under the same names; `further`: its other parameters."""
     num_envs = settings["num_envs"]
     env = vector_env(settings, num_envs, training=True)
     evaluation = EvalCallback(
@@ -42,8 +46,10 @@ def main() -> None:
         verbose=0,
     )
     parameters = {name: value_of(value) for name, value in settings["parameters"].items()}
-    family = FAMILIES[settings["algorithm"]]
-    model = family("MlpPolicy", env, seed=settings["seed"], device="cpu", **parameters)
+    if "noise" in parameters:
+        size = env.action_space.shape
+        parameters["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, parameters.pop("noise")))
+    model = families[settings["algorithm"]]("MlpPolicy", env, seed=settings["seed"], **parameters, **further)
     model.learn(settings["steps"], callback=evaluation)
 
 

@@ -124,9 +124,11 @@ def each_row(name: str, values: Any, rows: int) -> np.ndarray:
 def flags_of(name: str, values: Any, rows: int) -> np.ndarray:
     """Return the flags `terminated` or `truncated` of N rows, `[N]`; errors as for `each_row`."""
     array = each_row(name, values, rows)
-    if array.dtype.kind != "b" and (odd := (array != 0) & (array != 1)).any():
-        raise MisfitError(f"`{name}` that is not a boolean: {array[odd].ravel()[0]!r}", int(np.flatnonzero(odd)[0]))
-    return np.broadcast_to(array.astype(np.bool_, copy=False), (rows,))
+    if array.dtype.kind != "b":
+        if (odd := (array != 0) & (array != 1)).any():
+            raise MisfitError(f"`{name}` that is not a boolean: {array[odd].ravel()[0]!r}", int(np.flatnonzero(odd)[0]))
+        array = array.astype(np.bool_)
+    return array if array.ndim else np.broadcast_to(array, (rows,))
 
 
 def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:

@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, take_rows
-from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of, non_finite
+from maze_core.envs.checks import MisfitError, all_finite, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
 from maze_core.envs.faults import failure, naming, place
@@ -109,11 +109,11 @@ class NativeVectorEnv:
         if filler is not None:
             rewards, raw = np.where(valid, rewards, 0.0), np.where(valid, raw, 0.0)
             self._clear_events(np.flatnonzero(filler))  # a filler row resets
-        if not np.isfinite(rewards).all():
+        if not all_finite(rewards):
             bad = first_bad_row(rewards)
             raise non_finite("reward", self._place(bad), rewards[bad])
         self._returns += raw
-        ended = np.flatnonzero(terminated | truncated)
+        (ended,) = (terminated | truncated).nonzero()
         reward32 = rewards.astype(np.float32)
         result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
         result.raw = None if self._meter is None else raw.astype(np.float32)

@@ -377,7 +377,7 @@ class Run(RunProgress):
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
-        release(self.others, self.algorithm, *self._planning_agents, self.environments)
+        release(self.repeated, self.others, self.algorithm, *self._planning_agents, self.environments)
 
 
 def _device(name: str) -> torch.device:

@@ -30,6 +30,8 @@ class RunState:
     """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
     improved_epoch: int | None = None
     """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
+    compiled_from: int | None = None
+    """The learner's step from which steps are compiled; None: not decided."""
 
     def end_epoch(self) -> None:
         """Count the epoch."""

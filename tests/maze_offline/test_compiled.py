@@ -20,7 +20,7 @@ def test_a_run_is_that_of_the_code(interpreted, offline, record, algorithm, spac
     )
     for context in (plain, ours):
         context.train()
-    assert capfd.readouterr().err.count("were compiled in") == len(ours.run.repeated._recorded) > 0
+    assert capfd.readouterr().err.count("are compiled from step") == len(ours.run.repeated._recorded) > 0
     assert not ours.run.repeated.given_up
     for mine, theirs in zip(ours.policy.parameters(), plain.policy.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)

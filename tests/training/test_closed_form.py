@@ -51,16 +51,16 @@ class Drift(gymnasium.Env):
 def both(run, batch):
     """Return loss and gradients of a batch by formulas, and by autograd."""
     algorithm, found = run.algorithm, []
-    form = algorithm._closed_form
+    form = algorithm._burn_in.closed_form()
     assert form is not None
     for chosen in (form, None):
-        algorithm._closed_form = chosen
+        algorithm._burn_in._found = run.epoch, chosen
         for parameter in run.policy.parameters():
             parameter.grad = None
         loss = algorithm.compute_loss(run.policy, batch)
         backward(loss.total)
         found.append((loss, {name: p.grad for name, p in run.policy.named_parameters()}))
-    algorithm._closed_form = form
+    algorithm._burn_in._found = run.epoch, form
     return found
 
 
@@ -110,10 +110,11 @@ def test_a_term_added_to_the_loss_has_its_gradients_too(quick):
     batch = next(iter(run.algorithm.batches()))
     for combined in (lambda total, extra: total + extra, lambda total, extra: 3 * total + extra):
         gradients = []
-        for form in (run.algorithm._closed_form, None):
-            kept, run.algorithm._closed_form = run.algorithm._closed_form, form
+        burn_in = run.algorithm._burn_in
+        for form in (burn_in.closed_form(), None):
+            kept, burn_in._found = burn_in._found, (run.epoch, form)
             loss = run.algorithm.compute_loss(run.policy, batch)
-            run.algorithm._closed_form = kept
+            burn_in._found = kept
             for parameter in run.policy.parameters():
                 parameter.grad = None
             backward(combined(loss.total, sum(p.square().sum() for p in run.policy.parameters())))
@@ -183,7 +184,7 @@ def test_a_policy_that_was_changed_learns_by_autograd(quick, change):
 def test_other_networks_learn_by_autograd(quick, settings):
     run = quick(lambda: Drift(BOX, spaces.Box(-1, 1, (2,))), "ppo", settings).run
     next(iter(run.algorithm.batches()))
-    assert run.algorithm._closed_form is None
+    assert run.algorithm._burn_in.closed_form() is None
 
 
 def test_products_of_every_size_are_those_of_torch():

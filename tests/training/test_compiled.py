@@ -51,11 +51,11 @@ RUNS = {
 def started(quick):
     """Builds a run of `RUNS`; `compile`: the setting."""
 
-    def start(name, setting="on", **parts):
+    def start(name, setting="on", settings=None):
         env, algorithm, values = RUNS[name]
         own = {f"algorithm.{key}": value for key, value in values.items()}
         small = {} if algorithm == "ppo" else SMALL
-        return quick(env, algorithm, {**small, **own, "compile": setting, "closed_form": False}, **parts)
+        return quick(env, algorithm, {**small, **own, "compile": setting, "closed_form": False, **(settings or {})})
 
     return start
 
@@ -72,18 +72,26 @@ def test_a_run_is_that_of_the_code(interpreted, started, metrics, name, capfd):
     assert "the run goes on" not in capfd.readouterr().err
     assert plain.run.repeated is None
     assert ours.run.repeated._recorded
+    close = 1e-4 if name == "crossq" else 1e-5  # its statistics of batches enlarge what is rounded otherwise
     assert not ours.run.repeated.given_up
     for wanted, found in zip(*(losses(metrics(context.run_dir)) for context in (plain, ours)), strict=True):
         assert len(wanted) > 2
-        assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+        assert found == pytest.approx(wanted, rel=10 * close, abs=close)
     for mine, theirs in zip(ours.policy.parameters(), plain.policy.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=10 * close)
 
 
-@pytest.mark.parametrize(("name", "step"), [("redq", 3), ("crossq", 4), ("td3", 7), ("rainbow", 5)])
-def test_a_resumed_run_goes_on_alike(interpreted, started, monkeypatch, whole_state, assert_same, name, step):
-    """Where it compiles from some step on, too: before the first epoch ends, at its end, and after it."""
-    monkeypatch.setattr(compiled, "REPAYS", step)
+def auto(monkeypatch, settled, repays=1, ahead=2):
+    """The counts that decide with `auto`, small enough for a test."""
+    for name, value in {"_SETTLED": settled, "REPAYS": repays, "_AHEAD": ahead}.items():
+        monkeypatch.setattr(compiled, name, value)
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize(("name", "step"), [("redq", 3), ("crossq", 4), ("td3", 5), ("rainbow", 2), ("ppo", 1)])
+def test_a_resumed_run_goes_on_alike(interpreted, started, monkeypatch, whole_state, assert_same, name, step, ahead):
+    """Where compiling begins and ends at some step, too: before the first epoch ends, at its end, and after it."""
+    auto(monkeypatch, step, ahead=ahead)
     whole, half, rest = (started(name, "auto") for _ in range(3))
     whole.train()
     assert whole.run.repeated._recorded
@@ -93,27 +101,67 @@ def test_a_resumed_run_goes_on_alike(interpreted, started, monkeypatch, whole_st
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
 
 
-def test_it_waits_until_compiling_repays(interpreted, started, monkeypatch):
-    monkeypatch.setattr(compiled, "REPAYS", 7)
+def test_a_long_run_is_compiled_beside_its_training(interpreted, started, monkeypatch, capfd):
+    auto(monkeypatch, 2, repays=5, ahead=3)
     context = started("sac", "auto")
-    learner, seen = context.run.learner, []
+    begun, learner = [], context.run.learner
     record = compiled.CompileRecorder.record
     monkeypatch.setattr(
-        compiled.CompileRecorder, "record", lambda self, batch: (seen.append(learner.steps), record(self, batch))[1]
+        compiled.CompileRecorder, "record", lambda self, batch: (begun.append(learner.steps), record(self, batch))[1]
     )
     context.train()
-    assert seen == [7]
+    assert (begun, context.run.state.compiled_from) == ([2], 5)
+    assert capfd.readouterr().err == "note: the updates of sac are compiled from step 6 on\n"
 
 
-def test_formulas_are_faster_unless_it_is_asked_for(interpreted, quick, monkeypatch, capfd):
-    monkeypatch.setattr(compiled, "REPAYS", 3)
-    auto, on = (quick("CartPole-v1", "ppo", {"compile": setting}) for setting in ("auto", "on"))
-    auto.train()
-    assert auto.run.repeated.given_up
-    assert capfd.readouterr().err == ""
-    on.train()
-    assert on.run.repeated._recorded
-    assert on.run.algorithm._closed_form is None
+@pytest.mark.parametrize("end", [{"algorithm.n_epochs": 2}, {"steps": 104}])
+def test_a_run_that_ends_soon_is_not_compiled(interpreted, started, monkeypatch, end):
+    auto(monkeypatch, 2, repays=7)
+    context = started("sac", "auto", end)
+    context.train()
+    assert context.run.learner.steps == 8
+    assert context.run.state.compiled_from is None
+
+
+def test_a_run_without_a_known_end_is_compiled(interpreted, started, monkeypatch):
+    auto(monkeypatch, 2, repays=10_000)
+    context = started("sac", "auto", {"algorithm.n_epochs": 0})
+    context.train(1)
+    assert context.run.state.compiled_from == 4
+
+
+def test_compiled_steps_take_the_place_of_formulas(interpreted, quick, monkeypatch, capfd):
+    """Only from the step on from which they are compiled; a recorded run differs in rounding alone."""
+    auto(monkeypatch, 6)
+    finals = []
+    for setting in ("off", "auto", "on", "on without formulas"):
+        settings = {"compile": setting.split()[0], "closed_form": "without" not in setting}
+        context = quick("CartPole-v1", "ppo", {**settings, "algorithm.batch_size": 16})
+        context.train()
+        finals.append(torch.cat([p.detach().flatten() for p in context.policy.parameters()]))
+        assert context.run.repeated is None or not context.run.repeated.given_up
+    assert "goes on" not in capfd.readouterr().err
+    for one in range(3):
+        assert not torch.equal(finals[one], finals[one + 1]), "both took the same way"
+        torch.testing.assert_close(finals[one], finals[one + 1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("closed_form", [True, False])
+def test_the_remainder_of_a_rollout_is_taken_as_usual(interpreted, quick, monkeypatch, closed_form):
+    """Its size may be another in each: none of them is worth a compiler."""
+    sizes = []
+
+    class Sized(compiled.CompiledStep):
+        def __init__(self, run, batch):
+            sizes.append(len(batch))
+            super().__init__(run, batch)
+
+    monkeypatch.setattr(compiled, "CompiledStep", Sized)
+    settings = {"algorithm.num_envs": 3, "env.vectorization": "native", "algorithm.batch_size": 16}
+    context = quick("CartPole-v1", "ppo", {**settings, "compile": "on", "closed_form": closed_form})
+    context.train()
+    assert sizes == [16]
+    assert not context.run.repeated.given_up
 
 
 @pytest.mark.parametrize(
@@ -136,15 +184,6 @@ def test_without_a_compiler_the_run_goes_on(quick, tmp_path, monkeypatch, metric
     assert losses(metrics(ours.run_dir)) == losses(metrics(plain.run_dir))
     for mine, theirs in zip(ours.policy.parameters(), plain.policy.parameters(), strict=True):
         assert torch.equal(mine, theirs)
-
-
-def test_formulas_return_where_nothing_can_be_compiled(quick, monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    context = quick("CartPole-v1", "ppo", {"compile": "on"})
-    context.train(1)
-    assert context.run.algorithm._closed_form is None
-    context.train(1)
-    assert context.run.algorithm._closed_form is not None
 
 
 class Noisy(Plugin):
@@ -213,18 +252,18 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
         runs.append(context)
     pattern = f"note: the updates of sac are not compiled: .*({reason}).*; the run goes on"
     assert re.search(pattern, capfd.readouterr().err)
+    exact = 1e-6 if what == "outside" else 0  # there the first step is compiled, and right
     for mine, theirs in zip(*(context.policy.parameters() for context in runs), strict=True):
-        assert torch.equal(mine, theirs)
+        torch.testing.assert_close(mine, theirs, rtol=exact, atol=exact)
 
 
 def test_one_wrong_gradient_of_a_compiler_is_noticed(interpreted, started, monkeypatch, capfd):
-    right = compiled.compiled
+    class Wrong(compiled.Compilation):
+        def library(self):
+            right = super().library()
+            return lambda inputs: [each * (1 + 0.05 * (place == 3)) for place, each in enumerate(right(inputs))]
 
-    def wrong(description):
-        library = right(description)
-        return lambda inputs: [each * (1 + 0.05 * (place == 3)) for place, each in enumerate(library(inputs))]
-
-    monkeypatch.setattr(compiled, "compiled", wrong)
+    monkeypatch.setattr(compiled, "Compilation", Wrong)
     context = started("sac")
     context.train()
     assert "sac are not compiled: the compiled ones give other results; the run goes on" in capfd.readouterr().err
@@ -278,6 +317,45 @@ class TestTape:
         found, wanted = self.replayed(function, torch.randn(4, 4), torch.randn(4, 4))
         assert torch.equal(found, wanted)
 
+    def replaced(self, function, *examples):
+        """Return the names of the operations that a recording consists of, what it computes, and what is right."""
+        tape = Tape(list(examples))
+        with tape:
+            outputs = [function(*examples)]
+        module, _ = graph_of(tape.description(outputs))
+        names = {str(node.target) for node in module.graph.nodes}
+        return names, module(*examples, *tape.constants)[0], function(*examples)
+
+    @pytest.mark.parametrize("in_place", [False, True])
+    def test_a_tanh_of_its_own_has_the_precision_of_float32(self, in_place):
+        sizes = torch.cat([torch.logspace(-30, 1, 4000), torch.linspace(0, 12, 4000), torch.tensor([float("inf")])])
+        x = torch.cat([sizes, -sizes])
+
+        def function(x):
+            return (x * 1.0).tanh_() if in_place else x.tanh()
+
+        names, found, wanted = self.replaced(function, x)
+        assert not any("tanh" in name for name in names)
+        torch.testing.assert_close(found, wanted, rtol=5e-7, atol=0)
+        assert found.abs().max() <= 1
+        _, found, _ = self.replaced(function, torch.tensor([float("nan"), 1.0]))
+        assert found[0].isnan()
+        names, found, wanted = self.replaced(function, x.double())
+        assert any("tanh" in name for name in names)
+        assert torch.equal(found, wanted)
+
+    @pytest.mark.parametrize(
+        ("rows", "inputs", "units", "turned"),
+        [(64, 3, 16, True), (5, 3, 64, True), (64, 16, 3, False), (2, 3, 64, False)],
+    )
+    def test_the_gradient_of_weights_of_few_inputs_is_computed_the_other_way_round(self, rows, inputs, units, turned):
+        names, found, wanted = self.replaced(
+            lambda slope, x: slope.t().mm(x), torch.randn(rows, units), torch.randn(rows, inputs)
+        )
+        assert ("aten.clone.default" in names) == turned
+        assert found.is_contiguous()
+        torch.testing.assert_close(found, wanted)
+
     def test_numbers_are_drawn_anew_in_the_same_order(self):
         own = torch.Generator().manual_seed(3)
 
@@ -309,7 +387,7 @@ def test_what_a_compiler_makes_is_that_of_the_code(started, metrics, capfd):
     plain, ours = started("tqc", "off"), started("tqc")
     for context in (plain, ours):
         context.train()
-    assert capfd.readouterr().err.startswith("note: the updates of sac were compiled in ")
+    assert capfd.readouterr().err.startswith("note: the updates of sac are compiled from step 1 on")
     assert not ours.run.repeated.given_up
     for wanted, found in zip(*(losses(metrics(context.run_dir)) for context in (plain, ours)), strict=True):
         assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)

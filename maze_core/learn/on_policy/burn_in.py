@@ -50,8 +50,10 @@ class CriticBurnIn:
         The policy's modules are looked at once an epoch.
         """
         run = self._run
+        if run.repeated is not None and run.repeated.recording:
+            return None
         if self._found is None or self._found[0] != run.epoch:
-            formulas = run.config.closed_form and not (self.active or _is_compiled(run))
+            formulas = run.config.closed_form and not self.active
             self._found = run.epoch, ClosedForm.of(run.policy) if formulas else None
         return self._found[1]
 
@@ -63,11 +65,6 @@ class CriticBurnIn:
         with frozen:
             result: tuple[TreeDistribution, Tensor] = policy(obs) if sequences is None else policy(obs, sequences)
         return result
-
-
-def _is_compiled(run: Run) -> bool:
-    """Whether all steps of the run are compiled: that is faster than formulas."""
-    return run.config.compile == "on" and run.repeated is not None and not run.repeated.given_up
 
 
 def _acting_parameters(run: Run) -> list[nn.Parameter]:

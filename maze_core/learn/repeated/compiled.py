@@ -6,7 +6,6 @@ over the same numbers. The optimizer's step stays that of the learner.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from torch import Tensor
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import gradient_norm
-from maze_core.learn.repeated.machine_code import check_compiler, compiled
+from maze_core.learn.repeated.machine_code import Compilation, Library, check_compiler
 from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
 from maze_core.learn.repeated.tape import Tape
 
@@ -26,8 +25,13 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch
     from maze_core.plugins.hookspecs import Run
 
+_SETTLED = 1_000
+"""Steps after which a run that may repay compiling begins it: one that fails at once need not wait for it."""
 REPAYS = 20_000
-"""Steps of a run after which compiling repays: it takes as long as some 10,000 steps save."""
+"""Steps still to come for which compiling repays: it takes as long as some 10,000 steps save."""
+_AHEAD = 5_000
+"""Steps from the beginning of compiling to the first compiled one. The number is fixed, whenever the compiler ends, so
+that a resumed run goes on like an unbroken one."""
 _KINDS = 4
 """Kinds of batches that are compiled."""
 _CHECKED = 3
@@ -38,7 +42,7 @@ just at a bend may count on either side of it."""
 
 
 class CompileRecorder:
-    """Compiles steps: from the first on, or once a run has taken so many that it repays."""
+    """Compiles steps: from the first on, or beside the training of a run that is long enough."""
 
     failure = "not compiled"
 
@@ -46,16 +50,23 @@ class CompileRecorder:
         self._run, self._at_once = run, at_once
 
     def begin_step(self) -> bool:
-        """Return True once compiling repays; the number of steps alone decides, so a resumed run goes on alike."""
-        return self._at_once or self._run.learner.steps >= REPAYS
+        """Return True once compiling has begun. Nothing but counts decides: a resumed run goes on alike."""
+        state, steps = self._run.state, self._run.learner.steps
+        if state.compiled_from is None:
+            if self._at_once:
+                state.compiled_from = steps
+            elif steps >= _SETTLED and self._steps_left() >= REPAYS:
+                state.compiled_from = steps + _AHEAD
+        return state.compiled_from is not None
+
+    def _steps_left(self) -> float:
+        """Return how many steps there will be in the rest of the run, as far as it is known."""
+        done = self._run.fraction_done
+        return self._run.learner.steps * (1 / done - 1) if done else float("inf")
 
     def record(self, batch: Batch) -> Step:
-        """Compile the step of a batch."""
-        started = time.monotonic()
-        step = CompiledStep(self._run, batch)
-        name = self._run.algorithm.config.name
-        to_stderr(f"note: the updates of {name} were compiled in {time.monotonic() - started:.0f} s")
-        return step
+        """Begin to compile the step of a batch."""
+        return CompiledStep(self._run, batch)
 
     def make_room(self, recorded: dict[Hashable, Step]) -> None:
         """Compile no more than a few kinds of batches."""
@@ -76,7 +87,8 @@ class CompiledStep:
         with undone(run, tensors_of(run)), errors_refuse():
             outputs = self._recorded(tape, batch)
         check_compiler()
-        self._library = compiled(tape.description(outputs))
+        self._compilation = Compilation(tape.description(outputs))
+        self._library: Library | None = None
         self._draws, self._constants = tape.draws, [constant.detach() for constant in tape.constants]
 
     def _recorded(self, tape: Tape, batch: Batch) -> list[Tensor]:
@@ -97,6 +109,15 @@ class CompiledStep:
         self._names, self._row_names = list(loss.metrics), list(rows)
         return [*gradients, norm, total, *loss.metrics.values(), *rows.values()]
 
+    @property
+    def is_due(self) -> bool:
+        """False while the compiler works beside the training."""
+        return self._run.learner.steps >= (self._run.state.compiled_from or 0)
+
+    def close(self) -> None:
+        """End the compiler."""
+        self._compilation.close()
+
     def take(self, batch: Batch) -> None:
         """Take the learner's step."""
         if self._unchecked:
@@ -111,6 +132,10 @@ class CompiledStep:
         learner.step_with(gradients, norm, total, metrics, batch.group)
 
     def _computed(self, batch: Batch) -> list[Tensor]:
+        if self._library is None:
+            self._library = self._compilation.library()
+            name, step = self._run.algorithm.config.name, self._run.learner.steps + 1
+            to_stderr(f"note: the updates of {name} are compiled from step {step:,} on")
         return self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
 
     def _check(self, batch: Batch) -> None:

@@ -55,6 +55,8 @@ class Graph:
 
 
 class _RecordedStep:
+    is_due = True
+
     def __init__(self, run: Run, graph: Graph) -> None:
         self._learner, self._algorithm, self._graph = run.learner, run.algorithm, graph
         self._gradients = [(parameter, parameter.grad) for parameter in run.learner.parameters]
@@ -64,6 +66,9 @@ class _RecordedStep:
             parameter.grad = gradient
         scalars, self._algorithm.row_results = self._graph.repeat(batch)
         self._learner.count(scalars)
+
+    def close(self) -> None:
+        pass
 
 
 class GraphRecorder:

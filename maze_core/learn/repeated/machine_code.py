@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from maze_core.base.guarded_folder import GuardedFolder
 from maze_core.learn.repeated import compiler
-from maze_core.learn.repeated.steps import CannotRepeatError
+from maze_core.learn.repeated.steps import CannotRepeatError, errors_refuse
 
 Library = Callable[[list[Tensor]], list[Tensor]]
 """Returns outputs for inputs, as `Tape.description` lists them. No gradient flows through it."""
@@ -32,50 +32,60 @@ def check_compiler() -> None:
         raise CannotRepeatError(f"torch {torch.__version__} cannot load them")
 
 
-def compiled(description: dict[str, Any]) -> Library:
-    """Return what computes the operations of a `Tape`.
+class Compilation:
+    """The operations of a `Tape` on their way to machine code, in a process of its own.
 
-    All files are gone when it returns, or when this process ends before.
+    All files are gone once the result is loaded or the object is closed, or when this process has ended before.
 
     Raises:
-        CannotRepeatError: it could not be compiled or loaded.
+        CannotRepeatError: the process cannot be started.
     """
-    try:
-        with closing(GuardedFolder("maze-compile-", patience=5.0)) as guarded:
-            (guarded.path / "step.json").write_text(json.dumps(description), encoding="utf-8")
-            _compile(guarded.path)
-            return _loaded(guarded.path / "step.so")
-    except OSError as error:
-        raise CannotRepeatError(str(error)) from error
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        with errors_refuse(), ExitStack() as until_started:
+            self._guarded = until_started.enter_context(closing(GuardedFolder("maze-compile-", patience=5.0)))
+            (self._guarded.path / "step.json").write_text(json.dumps(description), encoding="utf-8")
+            self._process = _start(self._guarded.path)
+            until_started.pop_all()
+
+    def library(self) -> Library:
+        """Wait for the compiler, and return what computes the operations.
+
+        Raises:
+            CannotRepeatError: it could not be compiled or loaded.
+        """
+        with errors_refuse(), closing(self):
+            code = self._process.wait()
+            if code:
+                said = (self._guarded.path / "errors.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+                said = [line for line in said if line.strip()]
+                raise CannotRepeatError(
+                    f"the compiler failed: {said[-1]}" if said else f"the compiler ended with {code}"
+                )
+            library: Library = _loader()(str(self._guarded.path / "step.so"), 1).run
+            return library
+
+    def close(self) -> None:
+        """End the process and remove its files; safe to call twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()  # the end of its input ends the compiler, with all that it has started
+        self._process.wait()
+        self._guarded.close()
 
 
-def _compile(folder: Path) -> None:
-    """Run the compiler's process; its files are in `folder`."""
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the compiler's process; its files are in `folder`."""
     command = [sys.executable, "-P", str(compiler.__file__), str(folder), str(torch.get_num_threads())]
     own = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
-    with (
-        (folder / "errors.txt").open("w") as errors,
-        subprocess.Popen(  # noqa: S603 — our own program
+    with (folder / "errors.txt").open("w") as errors:
+        return subprocess.Popen(  # noqa: S603 — our own program
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             env={**os.environ, **own, "TORCHINDUCTOR_COMPILE_THREADS": "1"},
             start_new_session=True,  # Ctrl-C lets the run end after this step, which is taken as in an unbroken run
-        ) as process,
-    ):
-        code = process.wait()  # where this is interrupted, the end of standard input ends the process
-    if code:
-        said = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise CannotRepeatError(f"the compiler failed: {said[-1]}" if said else f"the compiler ended with {code}")
-
-
-def _loaded(file: Path) -> Library:
-    try:
-        library: Library = _loader()(str(file), 1).run
-    except RuntimeError as error:
-        raise CannotRepeatError(str(error).splitlines()[0]) from error
-    return library
+        )
 
 
 def _loader() -> Any:

@@ -40,12 +40,19 @@ def errors_refuse() -> Iterator[None]:
 class Step(Protocol):
     """A step that was recorded for one kind of batch."""
 
+    @property
+    def is_due(self) -> bool:
+        """False while steps of this kind are still taken as usual."""
+
     def take(self, batch: Batch) -> None:
         """Take the learner's step on another batch of this kind, and set the algorithm's `row_results`.
 
         Raises:
             CannotRepeatError: it computes something else than the code. Nothing is learnt then.
         """
+
+    def close(self) -> None:
+        """End what still makes it; safe to call twice."""
 
 
 class Recorder(Protocol):
@@ -75,7 +82,8 @@ class Recorder(Protocol):
 class RepeatedSteps:
     """Takes the steps of a run: each kind of batch is recorded at its first step, and repeated from then on.
 
-    A step that cannot be recorded, or whose recording computes something else, is taken as usual.
+    A step that cannot be recorded, or whose recording computes something else, is taken as usual. So is one on fewer
+    rows than `batch_size`: the remainder of a rollout, whose size may change from one to the next.
     """
 
     def __init__(self, run: Run, recorder: Recorder) -> None:
@@ -84,6 +92,8 @@ class RepeatedSteps:
         self._recorded: dict[Hashable, Step] = {}
         self.given_up = False
         """True once some step could not be repeated."""
+        self.recording = False
+        """True while a step is recorded: its gradients must come from torch's operations."""
         self._networks: list[Tensor] | None = None
         """The parameters and buffers of this epoch; None: nothing was looked at."""
 
@@ -97,8 +107,10 @@ class RepeatedSteps:
         kind = self._kind_of(batch) if may_record and not self.given_up else None
         if kind is not None:
             try:
-                self._recording(kind, batch).take(batch)
-                return
+                repeated = self._recording(kind, batch)
+                if repeated.is_due:
+                    repeated.take(batch)
+                    return
             except CannotRepeatError as error:
                 self._give_up(str(error))
         self._learner.step(self._run.hooks.compute_loss(self._run.policy, batch), batch.group, batch.objective)
@@ -106,7 +118,11 @@ class RepeatedSteps:
     def _recording(self, kind: Hashable, batch: Batch) -> Step:
         if kind not in self._recorded:
             self._recorder.make_room(self._recorded)
-            self._recorded[kind] = self._recorder.record(batch)
+            self.recording = True
+            try:
+                self._recorded[kind] = self._recorder.record(batch)
+            finally:
+                self.recording = False
         return self._recorded[kind]
 
     def _kind_of(self, batch: Batch) -> Hashable | None:
@@ -117,7 +133,8 @@ class RepeatedSteps:
                 self._give_up("a plugin has changed the networks")
                 return None
         constants = self._algorithm.loss_constants()
-        if constants is None or batch.sequences is not None:
+        rows = getattr(self._algorithm.config, "batch_size", len(batch))
+        if constants is None or batch.sequences is not None or len(batch) < rows:
             return None
         leaves = [
             (key, leaf.shape, leaf.stride(), leaf.dtype, leaf.device)
@@ -128,9 +145,15 @@ class RepeatedSteps:
         places = [(tensor.data_ptr(), tensor.requires_grad) for tensor in self._networks]
         return batch.objective, batch.group, constants, tuple(leaves), tuple(places)
 
+    def close(self) -> None:
+        """End what still makes recordings; safe to call twice."""
+        for step in self._recorded.values():
+            step.close()
+        self._recorded.clear()
+
     def _give_up(self, reason: str) -> None:
         self.given_up = True
-        self._recorded.clear()
+        self.close()
         if reason:
             note_failure(self._algorithm.config.name, self._recorder.failure, reason)
 

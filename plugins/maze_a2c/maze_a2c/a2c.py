@@ -21,7 +21,6 @@ from maze_core.plugins.hookspecs import hookimpl
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.learn.closed_form.actor_critic import ClosedForm
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
     from maze_core.run.run import Run
@@ -47,7 +46,6 @@ class A2C(Algorithm):
         """Prepare the burn-in of the critic."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
-        self._closed_form: ClosedForm | None = None
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
@@ -56,7 +54,6 @@ class A2C(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""
         config, run = self.config, self._run
-        self._closed_form = self._burn_in.closed_form()
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
             run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length
@@ -73,8 +70,9 @@ class A2C(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
-        if self._closed_form is not None and "carried" not in data:
-            rows = self._closed_form.evaluate(batch)
+        formulas = self._burn_in.closed_form()
+        if formulas is not None and "carried" not in data:
+            rows = formulas.evaluate(batch)
             gradient = policy_gradient_term(rows.log_prob, data["advantage"].numpy())
             return rows.loss(config, gradient, squared_error_term(rows.value, data["target"].numpy()))
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)

@@ -22,7 +22,7 @@ from maze_ppo.config import PPOConfig
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
-    from maze_core.learn.closed_form.actor_critic import ClosedForm, Evaluated
+    from maze_core.learn.closed_form.actor_critic import Evaluated
     from maze_core.models.policy import Policy
     from maze_core.run.run import Run
 
@@ -50,7 +50,6 @@ class PPO(Algorithm):
         """Prepare the burn-in of the critic."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
-        self._closed_form: ClosedForm | None = None
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
@@ -61,7 +60,6 @@ class PPO(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
         config, run = self.config, self._run
-        self._closed_form = self._burn_in.closed_form()
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
             run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length, log_probs=True
@@ -102,8 +100,9 @@ class PPO(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return clipped surrogate, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
-        if self._closed_form is not None:
-            return self._closed_form_loss(self._closed_form.evaluate(batch), data)
+        formulas = self._burn_in.closed_form()
+        if formulas is not None:
+            return self._closed_form_loss(formulas.evaluate(batch), data)
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         policy_loss = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range)
