@@ -56,10 +56,11 @@ ON_POLICY = {
     "warmup_updates": 5,
     "measured_updates": 50,
 }
+NATIVE = {"vectorization": "native"}
 PPO = {**ON_POLICY, "algorithm": "ppo", "batch_size": 256, "n_optimization_epochs": 4, "clip_range": 0.2}
 WIDE = {
     **PPO,
-    "vectorization": "native",
+    **NATIVE,
     "num_envs": 1024,
     "batch_size": 8192,
     "warmup_updates": 2,
@@ -118,6 +119,7 @@ ON_POLICY_PEERS = {
     REJAX: "peers/rejax_ppo.py",
 }
 OFF_POLICY_PEERS = {SB3: "peers/sb3_offpolicy.py", SBX: "peers/sbx_offpolicy.py"}
+SB3_ON_POLICY = {SB3: "peers/sb3_onpolicy.py"}
 SBX_ALONE = {SBX: "peers/sbx_offpolicy.py"}
 PPO_OF_SB3 = {SB3_ON_PPO: "peers/sb3_onpolicy.py"}
 RLLIB_GATE, ES_GATE = round(3 * RLLIB_IMPALA / SB3_PPO, 2), round(50 * EARLIER_MAZE_ES / SB3_PPO, 2)
@@ -131,7 +133,7 @@ ROWS = (
         {RECURRENT_SB3: "peers/sb3_onpolicy.py"},
         {RECURRENT_SB3: 3.0},
     ),
-    Row("a2c-CartPole-v1", A2C, "ours_onpolicy.py", {SB3: "peers/sb3_onpolicy.py"}, {SB3: 3.0}),
+    Row("a2c-CartPole-v1", A2C, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}),
     Row("impala-CartPole-v1", IMPALA, "ours_impala.py", PPO_OF_SB3, {SB3_ON_PPO: RLLIB_GATE}),
     Row("es-CartPole-v1", PPO, "ours_es.py", PPO_OF_SB3, {SB3_ON_PPO: ES_GATE}),
     Row("sac-Pendulum-v1", SAC, "ours_offpolicy.py", OFF_POLICY_PEERS, {SB3: 2.0, SBX: 1.1}),
@@ -148,9 +150,11 @@ ROWS = (
         {CONTRIB: 1.5, SBX: 1.0},
     ),
     Row("crossq-compiled-Pendulum-v1", {**CROSSQ, **COMPILED}, "ours_offpolicy.py", SBX_ALONE, {SBX: 1.0}),
+    Row("ppo-compiled-CartPole-v1", {**PPO, **COMPILED}, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}),
     Row(
-        "ppo-compiled-CartPole-v1", {**PPO, **COMPILED}, "ours_onpolicy.py", {SB3: "peers/sb3_onpolicy.py"}, {SB3: 3.0}
+        "ppo-native-compiled-CartPole-v1", {**PPO, **COMPILED, **NATIVE}, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}
     ),
+    Row("a2c-native-CartPole-v1", {**A2C, **NATIVE}, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}),
     Row(
         "ppo-1024-compiled-CartPole-v1",
         {**WIDE, **COMPILED},
@@ -173,9 +177,9 @@ environment and take one optimizer step on 256 rows for each step, so their rate
 compiles its updates with JAX, and rejax the environment as well. Rows with `compiled` in their name have Maze's
 `compile=on`, others none. The time of compiling is not counted; the memory of Maze's compiler, a process of its own,
 is. These rows shared the machine with other runs on its second core, so both sides are slower than elsewhere.
-CrossQ has critics of 512 units. rlox steps environments and gathers rollouts in Rust. With 1,024 environments Maze
-steps gymnasium's vectorised CartPole. Recurrent PPO has an LSTM of 64 units in policy and critic, and a layer of 64
-units: before the LSTM in Maze, after it in the peer.
+CrossQ has critics of 512 units. rlox steps environments and gathers rollouts in Rust. With 1,024 environments, and
+where a row has `native` in its name, Maze steps gymnasium's vectorised CartPole. Recurrent PPO has an LSTM of 64 units
+in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """
