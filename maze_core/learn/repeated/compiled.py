@@ -1,7 +1,8 @@
 """Steps of the learner that are compiled: on a CPU small operations otherwise take as long as the large ones.
 
 A step becomes the list of torch's operations that its loss and gradients consist of. A compiler joins those that pass
-over the same numbers. The optimizer's step stays that of the learner.
+over the same numbers. The optimizer's step stays that of the learner. A long run compiles in the background, and takes
+the result into use at a step that is known beforehand.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class CompiledStep:
     """The loss of one kind of batch and its gradients as machine code.
 
     Raises:
-        CannotRepeatError: it cannot be compiled. The message is empty where the gradients are known by formulas.
+        CannotRepeatError: it cannot be compiled. The message is empty where the loss brings gradients of its own.
     """
 
     def __init__(self, run: Run, batch: Batch) -> None:
@@ -134,7 +135,8 @@ class CompiledStep:
     def _computed(self, batch: Batch) -> list[Tensor]:
         if self._library is None:
             self._library = self._compilation.library()
-            name, step = self._run.algorithm.config.name, self._run.learner.steps + 1
+            step, objective = self._run.learner.steps + 1, f" ({batch.objective})" if batch.objective else ""
+            name = f"{self._run.algorithm.config.name}{objective}"
             to_stderr(f"note: the updates of {name} are compiled from step {step:,} on")
         return self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
 
