@@ -49,16 +49,20 @@ class CompileRecorder:
 
     def __init__(self, run: Run, *, at_once: bool) -> None:
         self._run, self._at_once = run, at_once
+        self._rows = getattr(run.config.algorithm, "batch_size", 0)
 
-    def begin_step(self) -> bool:
-        """Return True once compiling has begun. Nothing but counts decides: a resumed run goes on alike."""
+    def begin_step(self, batch: Batch) -> bool:
+        """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
+
+        Nothing but counts decides: a resumed run goes on alike.
+        """
         state, steps = self._run.state, self._run.learner.steps
         if state.compiled_from is None:
             if self._at_once:
                 state.compiled_from = steps
             elif steps >= _SETTLED and self._steps_left() >= REPAYS:
                 state.compiled_from = steps + _AHEAD
-        return state.compiled_from is not None
+        return state.compiled_from is not None and len(batch) >= self._rows
 
     def _steps_left(self) -> float:
         """Return how many steps there will be in the rest of the run, as far as it is known."""

@@ -81,7 +81,7 @@ class GraphRecorder:
         self._optimizer = cast("Adam", run.learner.optimizer)  # others are not recorded
         self._optimizer.rates_on_device()
 
-    def begin_step(self) -> bool:
+    def begin_step(self, batch: Batch) -> bool:
         """Let the recordings see the learning rates of this step."""
         self._optimizer.refresh_rates()
         return True

@@ -61,8 +61,8 @@ class Recorder(Protocol):
     failure: str
     """What updates are where it fails, as a part of a sentence."""
 
-    def begin_step(self) -> bool:
-        """Prepare for the next step; return True if it may be recorded."""
+    def begin_step(self, batch: Batch) -> bool:
+        """Prepare for the step of a batch; return True if it may be recorded."""
 
     def record(self, batch: Batch) -> Step:
         """Return the step of a batch. Nothing is learnt from it.
@@ -82,8 +82,7 @@ class Recorder(Protocol):
 class RepeatedSteps:
     """Takes the steps of a run: each kind of batch is recorded at its first step, and repeated from then on.
 
-    A step that cannot be recorded, or whose recording computes something else, is taken as usual. So is one on fewer
-    rows than `batch_size`: the remainder of a rollout, whose size may change from one to the next.
+    A step that cannot be recorded, or whose recording computes something else, is taken as usual.
     """
 
     def __init__(self, run: Run, recorder: Recorder) -> None:
@@ -103,7 +102,7 @@ class RepeatedSteps:
 
     def step(self, batch: Batch) -> None:
         """Take one optimizer step on a batch."""
-        may_record = self._recorder.begin_step()
+        may_record = self._recorder.begin_step(batch)
         kind = self._kind_of(batch) if may_record and not self.given_up else None
         if kind is not None:
             try:
@@ -133,8 +132,7 @@ class RepeatedSteps:
                 self._give_up("a plugin has changed the networks")
                 return None
         constants = self._algorithm.loss_constants()
-        rows = getattr(self._algorithm.config, "batch_size", len(batch))
-        if constants is None or batch.sequences is not None or len(batch) < rows:
+        if constants is None or batch.sequences is not None:
             return None
         leaves = [
             (key, leaf.shape, leaf.stride(), leaf.dtype, leaf.device)
