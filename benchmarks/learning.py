@@ -102,6 +102,7 @@ ZOO = ("--env-source", "pettingzoo")
 ROWS = (
     Row("ppo", "CartPole-v1", 100_000, gate=475),
     Row("a2c", "CartPole-v1", 500_000, gate=475),
+    Row("a2c", "MountainCarContinuous-v0", 100_000, gate=88),
     Row("es", "CartPole-v1", 500_000, gate=475),
     Row("cma_es", "CartPole-v1", 100_000, gate=475, seeds=3),
     Row("cma_es", "MountainCarContinuous-v0", 500_000, gate=90, seeds=3),

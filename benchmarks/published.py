@@ -28,6 +28,7 @@ def _zoo(algorithm: str, env: str, steps: int, mean: float) -> Score:
 SCORES = {
     "ppo-CartPole-v1": _zoo("PPO", "CartPole-v1", 100_000, 500.0),
     "a2c-CartPole-v1": _zoo("A2C", "CartPole-v1", 500_000, 500.0),
+    "a2c-MountainCarContinuous-v0": _zoo("A2C", "MountainCarContinuous-v0", 100_000, 91.2),
     "es-CartPole-v1": _zoo("ARS", "CartPole-v1", 50_000, 500.0),
     "trpo-CartPole-v1": _zoo("TRPO", "CartPole-v1", 100_000, 500.0),
     "trpo-Pendulum-v1": _zoo("TRPO", "Pendulum-v1", 100_000, -174.6),
