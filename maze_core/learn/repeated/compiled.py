@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _SETTLED = 1_000
 """Steps after which a run that may repay compiling begins it: one that fails at once need not wait for it."""
-REPAYS = 20_000
-"""Steps still to come for which compiling repays: it takes as long as some 10,000 steps save."""
+REPAYS = 30_000
+"""Steps still to come for which compiling repays: it takes as long as 10,000 to 25,000 steps save."""
 _AHEAD = 5_000
-"""Steps from the beginning of compiling to the first compiled one. The number is fixed, whenever the compiler ends, so
-that a resumed run goes on like an unbroken one."""
+"""Steps from the beginning of compiling to the first compiled one, which waits for the compiler if it is not done. The
+number is fixed, so that a resumed run goes on like an unbroken one."""
 _KINDS = 4
 """Kinds of batches that are compiled."""
 _CHECKED = 3
