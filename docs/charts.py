@@ -24,7 +24,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """Okabe and Ito's colours, which colour-blind readers can distinguish."""
 WIDTH, HEIGHT, ACROSS = 250, 150, 330
 """Of the area of a panel, and between two panels."""
-LEFT, TOP = 58, 46
+LEFT, TOP, BAR = 58, 46, 38
+"""The margins of a panel, and the height of a pair of bars."""
 MOST = 12
 """Panels of a picture."""
 RECORDED = "score by seed, from recordings of half-trained SAC"
@@ -118,9 +119,7 @@ def with_picture(name: str, text: str) -> str:
 
 def pictures() -> dict[str, str]:
     """Return the pictures by file name."""
-    found = {
-        "peers.svg": picture(beside_peers(), "Seconds to a score, and steps per second, of Maze and its peers.", 340)
-    }
+    found = {"peers.svg": beside_peers()}
     for name in sorted(page.stem for page in (DOCS / "algorithms").glob("*.md")):
         if panels := list(of_algorithm(name)):
             found[f"algorithms/{name}.svg"] = picture(panels[:MOST], f"What {name} reached.")
@@ -174,29 +173,29 @@ def scores_of(name: str) -> Iterator[Panel]:
         yield Panel(game, OF_GAMES, partial(dots, runs, None))
 
 
-def beside_peers() -> list[Panel]:
-    """Return the panels beside peers."""
+def beside_peers() -> str:
+    """Return the picture beside Stable-Baselines3: the rows whose updates are not compiled, and have that peer."""
     times, speeds = [], []
     for row, result in load("time_to_score").items():
+        if result["settings"]["peer"] != "stable-baselines3":
+            continue
         ours, theirs = (statistics.median(pair[who]["seconds"] for pair in result["pairs"]) for who in ("maze", "peer"))
-        settings = result["settings"]
-        times.append((beside(f"{row}, {settings['score']:,}", settings["peer"]), ours, theirs))
+        times.append((f"{row}, {result['settings']['score']:,}", ours, theirs))
     for row, result in load("speed").items():
         peer = next(each for each in result["runs"] if each != "maze")
+        if "compiled" in row or "native" in row or "by JAX" in peer:
+            continue
         ours, theirs = (
             statistics.median(run["env_steps_per_second"] for run in result["runs"][who]) for who in ("maze", peer)
         )
-        speeds.append((beside(row, peer), ours, theirs))
+        speeds.append((row if peer == "stable-baselines3" else f"{row}, grey: {peer.rpartition(' ')[2]}", ours, theirs))
     peers = "blue: Maze, grey: Stable-Baselines3"
-    return [
+    panels = [
         Panel("Seconds to a score: less is better", peers, partial(bars, times, "s")),
         Panel("Steps per second: more is better", peers, partial(bars, speeds, "")),
     ]
-
-
-def beside(row: str, peer: str) -> str:
-    """Return the name of a row, with its peer where that is not the usual one."""
-    return row if peer == "stable-baselines3" else f"{row}, grey: {peer.partition(',')[0].rpartition(' ')[2]}"
+    title = "Seconds to a score, and steps per second, of Maze and its peers."
+    return picture(panels, title, TOP + BAR * max(len(times), len(speeds)))
 
 
 # Diagrams
@@ -262,7 +261,7 @@ def bars(rows: Sequence[tuple[str, float, float]], unit: str, x: float, y: float
     """Return bars of ours and theirs, each pair relative to the longer of the two."""
     parts = []
     for number, (label, ours, theirs) in enumerate(rows):
-        top = y + 38 * number
+        top = y + BAR * number
         parts.append(_text(x, top + 8, label))
         for line, (value, colour) in enumerate(((ours, COLOURS[0]), (theirs, "#b6bfcc"))):
             length = max(200 * value / max(ours, theirs), 2)
