@@ -91,6 +91,7 @@ class LearnerRun:
         self.algorithm: Algorithm = hooks.plugin("algorithm")
         self.epoch = self.updates = self.env_steps = 0
         self.fraction_done = 0.0
+        self.repeated = None
         self.records: list[dict[str, float]] = []
 
     def record(self, metrics: dict[str, float]) -> None:
