@@ -43,6 +43,11 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in given:
             self._number(tensor)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: otherwise torch loads its own compiler here, for a second, and leaves a folder."""
+        return False
+
     def description(self, outputs: Sequence[Tensor]) -> dict[str, Any]:
         """Return inputs, operations and outputs as values of JSON; the inputs are given, drawn and constant ones."""
         inputs = [*self.inputs, *self._drawn, *self.constants]
