@@ -19,7 +19,7 @@ class Interpretation:
     def __init__(self, description: Any) -> None:
         self._module, _ = graph_of(description)
 
-    def library(self) -> Any:
+    def result(self) -> Any:
         def run(inputs: list[Tensor]) -> list[Tensor]:
             with torch.no_grad():
                 return list(self._module(*inputs))

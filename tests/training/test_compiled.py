@@ -259,8 +259,8 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
 
 def test_one_wrong_gradient_of_a_compiler_is_noticed(interpreted, started, monkeypatch, capfd):
     class Wrong(compiled.Compilation):
-        def library(self):
-            right = super().library()
+        def result(self):
+            right = super().result()
             return lambda inputs: [each * (1 + 0.05 * (place == 3)) for place, each in enumerate(right(inputs))]
 
     monkeypatch.setattr(compiled, "Compilation", Wrong)

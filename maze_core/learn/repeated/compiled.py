@@ -140,7 +140,7 @@ class CompiledStep:
 
     def _computed(self, batch: Batch) -> list[Tensor]:
         if self._library is None:
-            self._library = self._compilation.library()
+            self._library = self._compilation.result()
             step, objective = self._run.learner.steps + 1, f" ({batch.objective})" if batch.objective else ""
             name = f"{self._run.algorithm.config.name}{objective}"
             to_stderr(f"note: the updates of {name} are compiled from step {step:,} on")

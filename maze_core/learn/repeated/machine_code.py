@@ -48,7 +48,7 @@ class Compilation:
             self._process = _start(self._guarded.path)
             until_started.pop_all()
 
-    def library(self) -> Library:
+    def result(self) -> Library:
         """Wait for the compiler, and return what computes the operations.
 
         Raises:
