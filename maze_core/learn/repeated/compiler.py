@@ -79,7 +79,8 @@ def _make_cheaper(module: Any, examples: list[Any]) -> None:
     aten, graph = torch.ops.aten, module.graph
     for node in list(graph.nodes):
         with graph.inserting_before(node):
-            if node.target in (aten.tanh.default, aten.tanh_.default) and _is_single(node):
+            is_tanh = node.target in (aten.tanh.default, aten.tanh_.default)
+            if is_tanh and node.meta["tensor_meta"].dtype == torch.float32:
                 other = _tanh(graph, node.args[0])
                 if node.target is aten.tanh_.default:
                     other = graph.call_function(aten.copy_.default, (node.args[0], other))
@@ -90,12 +91,6 @@ def _make_cheaper(module: Any, examples: list[Any]) -> None:
             node.replace_all_uses_with(other)
             graph.erase_node(node)
     module.recompile()
-
-
-def _is_single(node: Any) -> bool:
-    import torch
-
-    return bool(node.meta["tensor_meta"].dtype == torch.float32)
 
 
 def _has_few_columns(left: Any, right: Any) -> bool:

@@ -57,8 +57,8 @@ class Compilation:
         with errors_refuse(), closing(self):
             code = self._process.wait()
             if code:
-                said = (self._guarded.path / "errors.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-                said = [line for line in said if line.strip()]
+                errors = (self._guarded.path / "errors.txt").read_text(encoding="utf-8", errors="replace")
+                said = errors.strip().splitlines()
                 raise CannotRepeatError(
                     f"the compiler failed: {said[-1]}" if said else f"the compiler ended with {code}"
                 )
