@@ -183,6 +183,8 @@ class ActionCodec:
 
     def batch(self, actions: Tree) -> Any:
         """Return a tree with leaves `[N, …]` as one batched action in the user's structure (gymnasium.vector)."""
+        if not (first := self._leaves[0]).path:
+            return self._natives[first.key](actions[first.key])
         natives = {key: native(actions[key]) for key, native in self._natives.items()}
         return nest(self._space, natives, "action")
 

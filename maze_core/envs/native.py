@@ -98,7 +98,7 @@ class NativeVectorEnv:
         try:
             # Some environments return one value for all rows, or arrays that they overwrite.
             terminated = flags_of("terminated", terminated, self.num_envs) & valid
-            truncated = flags_of("truncated", truncated, self.num_envs) & valid & ~terminated
+            truncated = (flags_of("truncated", truncated, self.num_envs) > terminated) & valid
             rewards = each_row("rewards", reward, self.num_envs) * self._ones
         except MisfitError as exc:
             raise RunError(f"{self._place(exc.row)} returned {exc}") from exc

@@ -13,6 +13,8 @@ from torch.nn.utils import parametrizations
 from maze_core.learn.closed_form.actor_critic import ClosedForm
 from maze_core.learn.closed_form.layers import column_sums, product
 from maze_core.learn.learner import backward
+from maze_core.learn.on_policy import advantages
+from maze_core.learn.on_policy.advantages import advantage_rows
 
 BOX = spaces.Box(-2, 3, (5,))
 SPACES = {
@@ -92,6 +94,26 @@ def test_the_formulas_give_the_gradients_of_autograd(quick, where, model):
                     parameter.add_(0.1 * torch.randn_like(parameter))
             if number == 3:
                 break
+
+
+@pytest.mark.parametrize("where", [*SPACES, "native"])
+def test_the_formulas_give_the_values_and_log_probabilities_of_a_rollout(quick, monkeypatch, where):
+    """In parts of any size, with rows that are filler and episodes that a time limit ended."""
+    native = {"env.vectorization": "native", "env.max_episode_steps": 15}
+    env, settings = ("CartPole-v1", native) if where == "native" else (lambda: Drift(*SPACES[where]), {})
+    run = quick(env, "ppo", {**settings, "algorithm.n_rollout_steps": 40, "model.normalize_observations": True}).run
+    rollout = run.algorithm.kept["collector"].collect()
+    assert rollout.valid.all() == (where != "native") == (not rollout.truncations)
+    formulas = ClosedForm.of(run.policy)
+
+    def rows(formulas):
+        return advantage_rows(run.policy, rollout, 0.9, 0.8, run.device, log_probs=True, formulas=formulas)[0]
+
+    for values_at_once in (17, 100_000):
+        monkeypatch.setattr(advantages, "_CHUNK", values_at_once)
+        ours, theirs = rows(formulas), rows(None)
+        for key, leaf in {**theirs.obs, **theirs.extra}.items():
+            torch.testing.assert_close({**ours.obs, **ours.extra}[key], leaf, rtol=1e-5, atol=1e-5, msg=key)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])

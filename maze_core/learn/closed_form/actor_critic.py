@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.data.batch import Loss
+from maze_core.data.batch import Batch, Loss
 from maze_core.learn.closed_form.distributions import CategoricalDensity, Density, GaussianDensity
 from maze_core.learn.closed_form.gradients import written_out
 from maze_core.learn.closed_form.layers import Linear, Trunk
@@ -24,7 +24,7 @@ from maze_core.models.policy import Policy
 if TYPE_CHECKING:
     from torch import nn
 
-    from maze_core.data.batch import Batch
+    from maze_core.base.tree import TensorTree
     from maze_core.learn.closed_form.terms import Term
 
 _DENSITIES: dict[type[nn.Module], Any] = {CategoricalHead: CategoricalDensity, GaussianHead: GaussianDensity}
@@ -58,11 +58,25 @@ class ClosedForm:
         """Return log-probabilities, entropies and values of a batch's rows."""
         with torch.no_grad():
             obs = self.policy.normalized(batch.obs)
-            arrays = [inputs.forward(obs).numpy() for inputs in self._inputs]
-            seen = [trunk.forward(array) for trunk, array in zip(self._trunks, arrays, strict=True)]
+            seen = [self._features(number, obs) for number in range(len(self._trunks))]
             acting, critic = (layer.forward(seen[i][-1]) for layer, i in zip(self._outputs, (0, -1), strict=True))
             density = _DENSITIES[type(self._head)](self._head, acting, batch.actions[self._key].numpy())
         return Evaluated(self, seen, density, critic[:, 0])
+
+    def value(self, obs: TensorTree) -> Tensor:
+        """Return the critic's estimate of the return from B observations, [B], without a graph."""
+        with torch.no_grad():
+            features = self._features(-1, self.policy.normalized(obs))[-1]
+            return torch.from_numpy(self._outputs[-1].forward(features)[:, 0])
+
+    def judge(self, obs: TensorTree, actions: TensorTree) -> tuple[Tensor, Tensor]:
+        """Return values and log-probabilities of B actions, both [B], without a graph."""
+        rows = self.evaluate(Batch(obs, actions))
+        return torch.from_numpy(rows.value), torch.from_numpy(rows.log_prob)
+
+    def _features(self, number: int, obs: TensorTree) -> list[np.ndarray]:
+        """Return what each layer of a trunk makes of normalised observations; the last are the features."""
+        return self._trunks[number].forward(self._inputs[number].forward(obs).numpy())
 
     def gradients(
         self, seen: list[list[np.ndarray]], density: Density, slopes: tuple[np.ndarray, float, np.ndarray]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,11 @@ from maze_core.models.memory import remembers
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
+    from maze_core.learn.closed_form.actor_critic import ClosedForm
     from maze_core.models.policy import Policy
+
+    Judge = Callable[[TensorTree, TensorTree], tuple[Tensor, Tensor]]
+    # Returns values and log-probabilities, both [B], for observations and actions with leaves [B, …].
 
 _EPS = 1e-16
 # Added to variances.
@@ -111,6 +115,7 @@ def advantage_rows(
     *,
     log_probs: bool = False,
     baseline: bool = True,
+    formulas: ClosedForm | None = None,
 ) -> tuple[Batch, dict[str, float]]:
     """Compute values and advantages of a rollout in one batched pass, flattened to rows.
 
@@ -123,6 +128,7 @@ def advantage_rows(
         sequence_length: most rows of a sequence, for a policy that remembers; None: up to the whole rollout.
         log_probs: also compute the log-probabilities of the actions, where possible in the same pass.
         baseline: False: all values are 0, so that advantages are sums of rewards; there are no metrics.
+        formulas: computes the same as the policy; None: there are none for it, and the policy itself does.
 
     Returns:
         A batch of the valid rows, whose `extra` holds `value`, `advantage` and `target` (the critic's regression
@@ -142,9 +148,10 @@ def advantage_rows(
         sequences.order = None
     else:
         keep = None if valid.all() else torch.from_numpy(np.flatnonzero(valid)).to(device)
-        # Filler rows may have actions that are impossible.
+        # Filler rows may have actions that are impossible where there are masks, which no formulas know.
+        together = log_probs and (keep is None or formulas is not None)
         values, next_values, log_prob = (
-            _values_of(policy, rollout, obs, actions if log_probs and keep is None else None, device)
+            _values_of(policy, formulas, rollout, obs, actions if together else None, device)
             if baseline
             else (np.zeros_like(rollout.rewards), np.zeros_like(rollout.rewards), None)
         )
@@ -167,6 +174,7 @@ def advantage_rows(
     )
     if keep is not None:
         batch = batch.map(lambda leaf: leaf[keep])
+        log_prob = None if log_prob is None else log_prob[keep]
     batch.sequences = sequences
     if log_probs:
         now = action_log_probs(policy, batch) if log_prob is None else log_prob
@@ -177,19 +185,26 @@ def advantage_rows(
 
 
 def _values_of(
-    policy: Policy, rollout: Rollout, obs: TensorTree, actions: TensorTree | None, device: torch.device
+    policy: Policy,
+    formulas: ClosedForm | None,
+    rollout: Rollout,
+    obs: TensorTree,
+    actions: TensorTree | None,
+    device: torch.device,
 ) -> tuple[np.ndarray, np.ndarray, Tensor | None]:
     """Return the values of the observations before and after each step, both [T, N].
 
     With `actions`, leaves [T * N, …], also their log-probabilities, [T * N], from the same pass.
     """
+    value = policy.value if formulas is None else formulas.value
     log_prob: Tensor | None = None
     if actions is None:
-        values = _values(policy.value, obs)
+        values = _values(value, obs)
     else:
-        acted, log_prob = _values_and_log_probs(policy, obs, actions)
-        values = np.concatenate([acted, _values(policy.value, take_rows(obs, np.s_[len(acted) :]))])
-    return *_by_step(policy.value, values, rollout, device), log_prob
+        judge = partial(_judge, policy) if formulas is None else formulas.judge
+        acted, log_prob = _values_and_log_probs(judge, obs, actions)
+        values = np.concatenate([acted, _values(value, take_rows(obs, np.s_[len(acted) :]))])
+    return *_by_step(value, values, rollout, device), log_prob
 
 
 def rollout_values(
@@ -220,15 +235,20 @@ def _by_step(
     return values, next_values
 
 
-def _values_and_log_probs(policy: Policy, obs: TensorTree, actions: TensorTree) -> tuple[np.ndarray, Tensor]:
+def _values_and_log_probs(judge: Judge, obs: TensorTree, actions: TensorTree) -> tuple[np.ndarray, Tensor]:
     """Return values and log-probabilities of the first rows of `obs`, both [B], for actions with leaves [B, …]."""
-    values, log_probs = [], []
     with torch.no_grad():
-        for rows in _chunks(len(next(iter(actions.values()))), obs):
-            distribution, value = policy(take_rows(obs, rows))
-            values.append(value)
-            log_probs.append(distribution.log_prob(take_rows(actions, rows)))
+        chunks = [
+            judge(take_rows(obs, rows), take_rows(actions, rows))
+            for rows in _chunks(len(next(iter(actions.values()))), obs)
+        ]
+    values, log_probs = zip(*chunks, strict=True)
     return torch.cat(values).cpu().numpy(), torch.cat(log_probs)
+
+
+def _judge(policy: Policy, obs: TensorTree, actions: TensorTree) -> tuple[Tensor, Tensor]:
+    distribution, value = policy(obs)
+    return value, distribution.log_prob(actions)
 
 
 def action_log_probs(policy: Policy, batch: Batch) -> Tensor:

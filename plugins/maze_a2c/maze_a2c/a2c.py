@@ -56,7 +56,13 @@ class A2C(Algorithm):
         config, run = self.config, self._run
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
-            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length
+            run.policy,
+            rollout,
+            config.gamma,
+            config.gae_lambda,
+            run.device,
+            config.sequence_length,
+            formulas=self._burn_in.closed_form(),
         )
         run.record(metrics)
         if len(rows):  # a rollout may contain filler rows only

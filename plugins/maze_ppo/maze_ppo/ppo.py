@@ -62,7 +62,14 @@ class PPO(Algorithm):
         config, run = self.config, self._run
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
-            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length, log_probs=True
+            run.policy,
+            rollout,
+            config.gamma,
+            config.gae_lambda,
+            run.device,
+            config.sequence_length,
+            log_probs=True,
+            formulas=self._burn_in.closed_form(),
         )
         run.record(metrics)
         yield from self._passes(rows)
