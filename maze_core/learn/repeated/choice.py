@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.repeated.compiled import CompileRecorder
 from maze_core.learn.repeated.cuda import GraphRecorder
 from maze_core.learn.repeated.steps import RepeatedSteps, note_failure, unrepeatable
@@ -23,6 +24,8 @@ def repeated_steps(run: Run) -> RepeatedSteps | None:
     if not wanted:
         return None
     reason = unrepeatable(run)
+    if kind == "cuda" and type(run.learner.optimizer) is not Adam:
+        return None  # the optimizer's step is recorded, too
     if reason is None:
         at_once = config.compile == "on"
         return RepeatedSteps(run, GraphRecorder(run) if kind == "cuda" else CompileRecorder(run, at_once=at_once))

@@ -5,7 +5,7 @@ Pomerleau, "Efficient training of artificial neural networks for autonomous navi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -124,6 +124,10 @@ class BC(Algorithm):
             self._begin_pass()
         with _training_mode(run.policy):
             yield self._train.batch(rows, run.device)
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on the batch and the policy alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
