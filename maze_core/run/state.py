@@ -32,6 +32,8 @@ class RunState:
     """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
     compiled_from: int | None = None
     """The learner's step from which steps are compiled; None: not decided."""
+    largest_batch: int = 0
+    """Rows of the largest batch of a run whose steps may be compiled: smaller ones are remainders."""
 
     def end_epoch(self) -> None:
         """Count the epoch."""

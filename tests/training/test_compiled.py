@@ -161,6 +161,15 @@ def test_the_remainder_of_a_rollout_is_taken_as_usual(interpreted, quick, monkey
     assert not context.run.repeated.given_up
 
 
+def test_a_rollout_with_fewer_rows_than_a_minibatch_is_compiled(interpreted, quick, capfd):
+    settings = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 9, "algorithm.batch_size": 256}
+    context = quick("CartPole-v1", "ppo", {**settings, "compile": "on"})
+    context.train()
+    assert context.run.state.largest_batch == 27
+    assert capfd.readouterr().err == "note: the updates of ppo are compiled from step 1 on\n"
+    assert not context.run.repeated.given_up
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [

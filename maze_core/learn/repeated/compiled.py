@@ -51,7 +51,7 @@ class CompileRecorder:
 
     def __init__(self, run: Run, *, at_once: bool) -> None:
         self._run, self._at_once = run, at_once
-        self._rows = getattr(run.config.algorithm, "batch_size", 0)
+        self._rows = getattr(run.config.algorithm, "batch_size", None)
 
     def begin_step(self, batch: Batch) -> bool:
         """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
@@ -64,7 +64,10 @@ class CompileRecorder:
                 state.compiled_from = steps
             elif steps >= _SETTLED and self._steps_left() >= REPAYS:
                 state.compiled_from = steps + _AHEAD
-        return state.compiled_from is not None and len(batch) >= self._rows
+        state.largest_batch = max(state.largest_batch, len(batch))
+        # A rollout may have fewer rows than a minibatch.
+        full = state.largest_batch if self._rows is None else min(self._rows, state.largest_batch)
+        return state.compiled_from is not None and len(batch) >= full
 
     def _steps_left(self) -> float:
         """Return how many steps there will be in the rest of the run, as far as it is known."""
