@@ -203,6 +203,9 @@ def test_it_says_why_a_run_is_not_compiled(interpreted, quick, capfd):
     assert "sac are not compiled: a plugin takes part in the loss; the run goes on" in capfd.readouterr().err
     assert not quick(SeededWalk, "impala", {"compile": "on"}).run.repeated
     assert "impala are not compiled: the algorithm does not say" in capfd.readouterr().err
+    for algorithm in ("ppo", "sac"):
+        assert not quick("Pendulum-v1", algorithm, {"compile": "on", "model.memory": "gru"}).run.repeated
+        assert f"{algorithm} are not compiled: the policy has a memory" in capfd.readouterr().err
     assert not quick(SeededWalk, "impala", {"compile": "auto"}).run.repeated
     assert capfd.readouterr().err == ""
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from maze_core.base.bundled import packages
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.learner_check import IN_LOSS, declares
+from maze_core.models.memory import remembers
 from maze_core.models.plain import has_hooks
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def unrepeatable(run: Run) -> str | None:
         return "a plugin takes part in the loss"
     if not all(_is_known(network) for network in (run.policy, *run.modules.values())):
         return "a network has layers that neither torch nor Maze brings, or hooks"
+    if remembers(run.policy):
+        return "the policy has a memory"
     return "there are several learners" if run.config.learners > 1 else None
 
 
