@@ -20,12 +20,13 @@ def repeated_steps(run: Run) -> RepeatedSteps | None:
     networks of Maze and torch only.
     """
     config, kind = run.config, run.device.type
-    wanted = config.cuda_graphs if kind == "cuda" else kind == "cpu" and config.compile != "off"
+    if kind == "cuda":
+        wanted = config.cuda_graphs and type(run.learner.optimizer) is Adam  # its step is recorded, too
+    else:
+        wanted = kind == "cpu" and config.compile != "off"
     if not wanted:
         return None
     reason = unrepeatable(run)
-    if kind == "cuda" and type(run.learner.optimizer) is not Adam:
-        return None  # the optimizer's step is recorded, too
     if reason is None:
         at_once = config.compile == "on"
         return RepeatedSteps(run, GraphRecorder(run) if kind == "cuda" else CompileRecorder(run, at_once=at_once))

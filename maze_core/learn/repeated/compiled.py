@@ -7,6 +7,7 @@ the result into use at a step that is known beforehand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ class CompileRecorder:
 
     def __init__(self, run: Run, *, at_once: bool) -> None:
         self._run, self._at_once = run, at_once
-        self._rows = getattr(run.config.algorithm, "batch_size", None)
+        self._rows = getattr(run.config.algorithm, "batch_size", math.inf)
 
     def begin_step(self, batch: Batch) -> bool:
         """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
@@ -65,8 +66,7 @@ class CompileRecorder:
             elif steps >= _SETTLED and self._steps_left() >= REPAYS:
                 state.compiled_from = steps + _AHEAD
         state.largest_batch = max(state.largest_batch, len(batch))
-        # A rollout may have fewer rows than a minibatch.
-        full = state.largest_batch if self._rows is None else min(self._rows, state.largest_batch)
+        full = min(self._rows, state.largest_batch)  # a rollout may have fewer rows than a minibatch
         return state.compiled_from is not None and len(batch) >= full
 
     def _steps_left(self) -> float:
