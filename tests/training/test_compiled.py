@@ -120,6 +120,15 @@ def test_a_run_that_ends_soon_is_not_compiled(interpreted, started, monkeypatch,
     assert context.run.state.compiled_from is None
 
 
+def test_what_fills_the_buffer_first_says_nothing_about_the_steps_to_come(interpreted, started, monkeypatch):
+    """Of 120 steps 100 fill it: after twelve of 20 updates there are about eight to come, and not one or two."""
+    auto(monkeypatch, 12, repays=6)
+    alone = {"algorithm.num_envs": 1, "algorithm.n_rollout_steps": 1, "algorithm.n_epochs": 0}
+    context = started("sac", "auto", {**alone, "steps": 120, "algorithm.initial_buffer_size": 100})
+    context.train()
+    assert (context.run.learner.steps, context.run.state.compiled_from) == (20, 14)
+
+
 def test_a_run_without_a_known_end_is_compiled(interpreted, started, monkeypatch):
     auto(monkeypatch, 2, repays=10_000)
     context = started("sac", "auto", {"algorithm.n_epochs": 0})
@@ -264,6 +273,29 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
     exact = 1e-6 if what == "outside" else 0  # there the first step is compiled, and right
     for mine, theirs in zip(*(context.policy.parameters() for context in runs), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=exact, atol=exact)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_asked_for_nothing_is_not_told_what_cannot_be_compiled(
+    interpreted, also_installed, quick, monkeypatch, asked, capfd
+):
+    from maze_sac.sac import SAC
+
+    class Own(SAC):
+        @hookimpl
+        def compute_loss(self, policy, batch):
+            loss = super().compute_loss(policy, batch)
+            return type(loss)(loss.total * loss.total.detach().item(), loss.metrics)
+
+        def loss_constants(self):
+            return ()
+
+    also_installed("algorithm", "sac", Own)
+    auto(monkeypatch, 1)
+    context = quick("Pendulum-v1", "sac", {**SMALL, "compile": "on" if asked else "auto"})
+    context.train()
+    assert context.run.repeated.given_up
+    assert ("the run goes on" in capfd.readouterr().err) == asked
 
 
 def test_one_wrong_gradient_of_a_compiler_is_noticed(interpreted, started, monkeypatch, capfd):

@@ -29,7 +29,7 @@ GREW = {
     "/algorithm/collector/open/selector/values",
 }
 """Parts of the state that were empty, only had others in them, or lacked the rows that are open."""
-SINCE = {"compiled_from", "evaluated", "largest_batch"}
+SINCE = {"compiled_from", "evaluated", "largest_batch", "learning_began"}
 """Parts of the state that later versions added."""
 
 

@@ -60,6 +60,8 @@ class CompileRecorder:
         Nothing but counts decides: a resumed run goes on alike.
         """
         state, steps = self._run.state, self._run.learner.steps
+        if steps == 0:
+            state.learning_began = self._run.fraction_done
         if state.compiled_from is None:
             if self._at_once:
                 state.compiled_from = steps
@@ -71,17 +73,25 @@ class CompileRecorder:
 
     def _steps_left(self) -> float:
         """Return how many steps there will be in the rest of the run, as far as it is known."""
-        done = self._run.fraction_done
-        return self._run.learner.steps * (1 / done - 1) if done else float("inf")
+        began, done = self._run.state.learning_began, self._run.fraction_done
+        return self._run.learner.steps * (1 - done) / (done - began) if done > began else math.inf
 
     def record(self, batch: Batch) -> Step:
         """Begin to compile the step of a batch."""
-        return CompiledStep(self._run, batch)
+        check_compiler()
+        try:
+            return CompiledStep(self._run, batch)
+        except CannotRepeatError as error:
+            raise self._refusal(str(error)) from error
+
+    def _refusal(self, reason: str) -> CannotRepeatError:
+        """Return the error for a run whose steps are not made for it: who has not asked for it need not know."""
+        return CannotRepeatError(reason if self._at_once else "")
 
     def make_room(self, recorded: dict[Hashable, Step]) -> None:
         """Compile no more than a few kinds of batches."""
         if len(recorded) >= _KINDS:
-            raise CannotRepeatError(f"its batches have more than {_KINDS} kinds or sizes")
+            raise self._refusal(f"its batches have more than {_KINDS} kinds or sizes")
 
 
 class CompiledStep:
@@ -96,7 +106,6 @@ class CompiledStep:
         tape = Tape(batch.leaves)
         with undone(run, tensors_of(run)), errors_refuse():
             outputs = self._recorded(tape, batch)
-        check_compiler()
         self._compilation = Compilation(tape.description(outputs))
         self._library: Library | None = None
         self._draws, self._constants = tape.draws, [constant.detach() for constant in tape.constants]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
@@ -71,6 +71,10 @@ class PQN(Algorithm[ValueNetwork]):
         for _ in range(config.n_optimization_epochs):
             yield from rows.minibatches(config.batch_size, self._order)
         self._collector.update_normalizer()
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: ValueNetwork, batch: Batch) -> Loss:

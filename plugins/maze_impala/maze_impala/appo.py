@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -71,6 +71,10 @@ class APPO(IMPALA):
             advantage = normalized(advantage, data.get(GROUP), data["weight"] > 0)
         data["advantage"] = advantage
         data["anchor"] = anchored(log_prob, data["log_prob"], config.ratio_bound)
+
+    def loss_constants(self) -> Hashable:
+        """Return whether the critic learns alone, which changes with the epochs."""
+        return self._burn_in.active
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

@@ -19,7 +19,7 @@ from maze_marl.config import QMIXConfig
 from maze_marl.vdn import VDN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from maze_core.base.tree import TensorTree
     from maze_core.plugins.config.run import AlgorithmConfig
@@ -92,6 +92,10 @@ class QMIX(VDN):
     def modules(self) -> dict[str, nn.Module]:
         """Return the target network, the mixer and its target."""
         return {**super().modules(), "mixer": self.mixer, "mixer_target": self.mixer_target.module}
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     def follow(self) -> None:
         """Move the targets towards what learns."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -118,6 +118,10 @@ class PPOLagrangian(Algorithm):
         """Return the mean return of an evaluation within the limit, nan for one that costs more."""
         within = metrics.get("eval/cost_return_mean", math.nan) <= self.config.cost_limit
         return super().score(metrics) if within else math.nan
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from gymnasium.spaces import Discrete
@@ -49,6 +49,10 @@ class AlphaZero(Algorithm):
         self._self_play.play(config.n_rollout_steps)
         for _ in range(config.num_batches_per_iter):
             yield self._self_play.sample(config.batch_size)
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
