@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from maze_core.models.blocks import MLP
+    from maze_core.models.blocks import MLP, Dense
 
 
 _FEW = 2_048
@@ -27,6 +28,14 @@ def _relu(features: np.ndarray, out: np.ndarray) -> None:
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {"tanh": np.tanh, "relu": _relu}
 """What computes an activation of the first array into the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLogits:
+    """Logits of a Discrete leaf that are a layer's outputs times a number, where there is no `CategoricalHead`."""
+
+    linear: Dense
+    inverse_temperature: float = 1.0
 
 
 def is_plain_trunk(trunk: MLP) -> bool:

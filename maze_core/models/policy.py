@@ -268,6 +268,16 @@ class Policy(nn.Module):
         """What a row of noise holds, by action leaf, for those whose heads say so."""
         return {key: head.noise for key, _, head in self.action_heads if getattr(head, "noise", None)}
 
+    def plain_heads(self) -> list[tuple[str, Any]] | None:
+        """Return what alone turns features into the actions, by leaf; None: masks or a memory take part.
+
+        Where it is known, acting goes without torch, which is faster. A class of its own that gets its actions in
+        another way defines it again, or acts through torch.
+        """
+        if self.remembers or any(mask is not None for _, mask, _ in self.action_heads):
+            return None
+        return [(key, head) for key, _, head in self.action_heads]
+
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         heads = cast("Any", self._modules["heads"])._modules  # as attributes they cost a microsecond
         described = self.described

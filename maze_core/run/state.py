@@ -30,8 +30,8 @@ class RunState:
     """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
     improved_epoch: int | None = None
     """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
-    learning_began: float = 0.0
-    """The fraction of a run that was done at the first step of the learner, where steps may be compiled."""
+    learning_began: int = 0
+    """Environment steps at the first step of the learner, in a run whose steps may be compiled."""
     compiled_from: int | None = None
     """The learner's step from which steps are compiled; None: not decided."""
     largest_batch: int = 0

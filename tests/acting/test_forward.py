@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_dqn.network import ValueNetwork
+from maze_dqn.returns import Expected, Quantiles
 
 from maze_core.collect.agents.forward import NumpyForward, TorchForward, fastest_forward
 from maze_core.models.mlp import MlpConfig, MlpModel
@@ -21,6 +23,7 @@ SIMPLE = {
     "temperature": (VECTOR, spaces.Discrete(3), {"temperature": 0.2}),
     "no layers": (VECTOR, spaces.Discrete(3), {"hidden": []}),
     "relu": (VECTOR, spaces.Discrete(3), {"activation": "relu"}),
+    "normalised layers": (VECTOR, BOX, {"layer_norm": True, "activation": "relu"}),
     "two leaves": (TWO_LEAVES, spaces.Discrete(3), {}),
     "box": (VECTOR, BOX, {"log_std_init": 0.5}),
     "squashed": (VECTOR, BOX, {"distribution": "squashed_gaussian", "log_std_init": -0.5}),
@@ -40,7 +43,6 @@ OTHERS = {
     "bytes": (spaces.Box(0, 255, (5,), np.uint8), spaces.Discrete(3), {}),
     "matrix": (MATRIX, spaces.Discrete(3), {}),
     "another activation": (VECTOR, spaces.Discrete(3), {"activation": "elu"}),
-    "normalised layers": (VECTOR, spaces.Discrete(3), {"layer_norm": True}),
     "large layers": (VECTOR, spaces.Discrete(3), {"hidden": [256, 256]}),
     "described choices": (
         spaces.Dict({"choices": spaces.Box(-1, 1, (3, 2)), "state": VECTOR}),
@@ -69,21 +71,47 @@ def observations(space, generator):
     return {key: generator.normal(size=(ROWS, *leaf.shape)).astype(np.float32) for key, leaf in leaves.items()}
 
 
-def decisions(actor, policy, seed=0):
+def decisions(actor, policy, seed=0, *, noisy=True):
     """Samples and actions of some steps, leaf by leaf [STEPS, ROWS, …]."""
     noise = policy.draw_noise((STEPS, ROWS), torch.Generator().manual_seed(seed))
     generator = np.random.default_rng(seed)
     with torch.inference_mode():
-        taken = [actor.act(observations(policy.observation_space, generator), row) for row in actor.by_step(noise)]
+        steps = actor.by_step(noise) if noisy else [{}] * STEPS
+        taken = [actor.act(observations(policy.observation_space, generator), row) for row in steps]
     return [{key: np.stack([step[part][key] for step in taken]) for key in taken[0][part]} for part in (0, 1)]
 
 
-@pytest.mark.parametrize("name", SIMPLE)
-def test_numpy_decides_as_torch_does(name):
-    policy = policy_of(*SIMPLE[name])
-    actor = fastest_forward(policy, ROWS)
-    assert isinstance(actor, NumpyForward)
-    for ours, expected in zip(decisions(actor, policy), decisions(TorchForward(policy), policy), strict=True):
+def values_of(action_space, settings=None, observation_space=VECTOR, returns=None, **options):
+    """The network of values that DQN makes of a policy."""
+    policy = policy_of(observation_space, action_space, settings or {})
+    return ValueNetwork(policy, returns or Expected(), **options)
+
+
+VALUES = {
+    "values": lambda: values_of(spaces.Discrete(3)),
+    "values, temperature": lambda: values_of(spaces.Discrete(3), temperature=0.3),
+    "values, normaliser": lambda: values_of(spaces.Discrete(3), {"normalize_observations": True}),
+}
+OTHER_VALUES = {
+    "hidden layers": lambda: values_of(spaces.Discrete(3), hidden=[4]),
+    "dueling": lambda: values_of(spaces.Discrete(3), dueling=True),
+    "noisy": lambda: values_of(spaces.Discrete(3), noisy_std=0.5),
+    "atoms": lambda: values_of(spaces.Discrete(3), returns=Quantiles(5)),
+    "members": lambda: values_of(spaces.MultiDiscrete([3, 2])),
+    "bits": lambda: values_of(spaces.MultiBinary(2)),
+    "two leaves": lambda: values_of(spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Discrete(2)})),
+    "mask": lambda: values_of(spaces.Discrete(3), None, OTHERS["mask"][0]),
+    "described": lambda: values_of(spaces.Discrete(3), OTHERS["described choices"][2], OTHERS["described choices"][0]),
+}
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+@pytest.mark.parametrize("name", [*SIMPLE, *VALUES])
+def test_numpy_decides_as_torch_does(name, noisy):
+    policy = VALUES[name]() if name in VALUES else policy_of(*SIMPLE[name])
+    actors = fastest_forward(policy, ROWS, most_likely=not noisy), TorchForward(policy, most_likely=not noisy)
+    assert isinstance(actors[0], NumpyForward)
+    for ours, expected in zip(*(decisions(actor, policy, noisy=noisy) for actor in actors), strict=True):
         assert ours.keys() == expected.keys()
         for key, leaf in expected.items():
             assert (ours[key].shape, ours[key].dtype) == (leaf.shape, leaf.dtype)
@@ -91,9 +119,10 @@ def test_numpy_decides_as_torch_does(name):
             assert len(np.unique(leaf)) > 1
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", [*OTHERS, *OTHER_VALUES])
 def test_what_numpy_does_not_know_goes_through_torch(name):
-    assert isinstance(fastest_forward(policy_of(*OTHERS[name]), ROWS), TorchForward)
+    policy = OTHER_VALUES[name]() if name in OTHER_VALUES else policy_of(*OTHERS[name])
+    assert isinstance(fastest_forward(policy, ROWS), TorchForward)
 
 
 def test_policies_of_other_kinds_go_through_torch():
@@ -111,6 +140,12 @@ def test_policies_of_other_kinds_go_through_torch():
     class Normalizer(ObservationNormalizer):
         pass
 
+    class Own(ValueNetwork):
+        """Its actions may be others."""
+
+    values = values_of(spaces.Discrete(3))
+    values.__class__ = Own
+    assert isinstance(fastest_forward(values, ROWS), TorchForward)
     other = policy_of(*SIMPLE["normaliser"])
     other.normalizer.__class__ = Normalizer
     assert isinstance(fastest_forward(other, ROWS), TorchForward)
@@ -119,6 +154,10 @@ def test_policies_of_other_kinds_go_through_torch():
 def test_what_was_decided_stays_and_is_followed_by_the_parameters():
     """Samples are not overwritten by the next step, and a step of the optimizer shows at once."""
     policy = policy_of(*SIMPLE["box"])
+    actor = fastest_forward(policy, ROWS, most_likely=True)
+    with torch.inference_mode():
+        first, second = (actor.act(observations(VECTOR, np.random.default_rng(seed)), {}).samples for seed in (0, 1))
+    assert not np.allclose(first["action"], second["action"])
     actor = fastest_forward(policy, ROWS)
     (first, second) = actor.by_step(policy.draw_noise((2, ROWS), torch.Generator()))
     obs = observations(VECTOR, np.random.default_rng(0))

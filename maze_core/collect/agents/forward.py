@@ -15,11 +15,13 @@ from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
 from maze_core.models.normalizer import ObservationNormalizer
-from maze_core.models.plain import ACTIVATIONS, are_plain, has_hooks, is_plain_trunk
+from maze_core.models.plain import ACTIVATIONS, PlainLogits, are_plain, has_hooks
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from torch import nn
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.collect.agents.memory import RowMemory
@@ -39,9 +41,17 @@ class Forward(Protocol):
         """Choose actions for B observations (leaves [B, …])."""
 
 
-def fastest_forward(policy: Policy, rows: int, memory: RowMemory | None = None) -> Forward:
-    """Return the fastest way for a policy and so many rows; numpy's and torch's differ by rounding."""
-    return NumpyForward(policy, rows) if _is_simple(policy, rows) else TorchForward(policy, memory=memory)
+def fastest_forward(
+    policy: Policy, rows: int, memory: RowMemory | None = None, *, most_likely: bool = False
+) -> Forward:
+    """Return the fastest way for a policy and so many rows; numpy's and torch's differ by rounding.
+
+    `most_likely`: as for `TorchForward`.
+    """
+    heads = _simple_heads(policy, rows)
+    if heads is None:
+        return TorchForward(policy, most_likely=most_likely, memory=memory)
+    return NumpyForward(policy, heads, rows, most_likely=most_likely)
 
 
 class TorchForward:
@@ -90,15 +100,20 @@ class TorchForward:
 class NumpyForward:
     """Numpy's, for a small fully connected policy: for a few rows torch's overhead is four times the arithmetic.
 
-    The arrays share the parameters' memory. Only for policies of which `_is_simple` holds.
+    The arrays share the parameters' memory. Only for what `_simple_heads` returns.
     """
 
-    def __init__(self, policy: Policy, rows: int) -> None:
+    def __init__(
+        self, policy: Policy, heads: Sequence[tuple[str, Any]], rows: int, *, most_likely: bool = False
+    ) -> None:
         encoder: Any = policy.encoder
+        trunk = encoder.trunk
         self._inputs = [_input(key, policy) for key in encoder.input.keys]
-        self._activate = ACTIVATIONS[encoder.trunk.activation]
-        self._layers = [_Layer(dense, rows) for dense in encoder.trunk.dense_layers]
-        self._heads = [(key, _HEADS[type(head)](head, rows)) for key, _, head in policy.action_heads]
+        self._layers = [_Layer(dense, rows) for dense in trunk.dense_layers]
+        self._norms: list[Any] = [_Norm(norm) for norm in trunk.norms] or [None] * len(self._layers)
+        self._activate = ACTIVATIONS[trunk.activation]
+        self._heads = [(key, _HEADS[type(head)](head, rows)) for key, head in heads]
+        self._most_likely = most_likely
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
         """A dict of arrays for each step."""
@@ -109,12 +124,14 @@ class NumpyForward:
         """Choose actions for B observations."""
         inputs = [read(obs) for read in self._inputs]
         features = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, -1)
-        for layer in self._layers:
+        for layer, norm in zip(self._layers, self._norms, strict=True):
             features = layer.forward(features)
+            if norm is not None:
+                features = norm.forward(features)
             self._activate(features, features)
         samples, actions = {}, {}
         for key, head in self._heads:
-            samples[key], actions[key] = head.sample(features, noise[key])
+            samples[key], actions[key] = head.choose(features, None if self._most_likely else noise[key])
         return Choice(samples, actions)
 
 
@@ -148,62 +165,92 @@ class _Layer:
         return out
 
 
-class _Categorical:
-    """The Gumbel-max trick of `Categorical.sample`."""
+class _Norm:
+    """Layer norm, [B, F] → [B, F]: here torch is faster than numpy."""
 
-    def __init__(self, head: CategoricalHead, rows: int) -> None:
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        self._shape, self._eps = norm.normalized_shape, norm.eps
+        self._weight, self._bias = norm.weight.detach(), norm.bias.detach()
+
+    def forward(self, features: np.ndarray) -> np.ndarray:
+        given = torch.from_numpy(features)
+        normalized: np.ndarray = torch.layer_norm(
+            given, self._shape, self._weight, self._bias, self._eps, cudnn_enable=False
+        ).numpy()
+        return normalized
+
+
+class _Categorical:
+    """The Gumbel-max trick of `Categorical.sample`; without noise the most likely choice."""
+
+    def __init__(self, head: CategoricalHead | PlainLogits, rows: int) -> None:
         self._layer, self._inverse_temperature = _Layer(head.linear, rows), head.inverse_temperature
 
-    def sample(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def choose(self, features: np.ndarray, noise: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         logits = self._layer.forward(features)
-        if self._inverse_temperature != 1:
-            logits *= self._inverse_temperature
-        logits += noise
+        if noise is not None:
+            if self._inverse_temperature != 1:
+                logits *= self._inverse_temperature
+            logits += noise
         sample = logits.argmax(-1)
         return sample, sample
 
 
 class _Normal:
-    """Mean plus std times noise, as `DiagonalGaussian.sample` and `SquashedGaussian.sample`."""
+    """Mean plus std times noise, as `DiagonalGaussian.sample` and `SquashedGaussian.sample`; without noise the mean."""
 
     def __init__(self, head: GaussianHead, rows: int) -> None:
         self._layer, self._head = _Layer(head.linear, rows), head
         self._log_std = None if head.state_dependent else head.log_std.detach().numpy()
 
-    def sample(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        head, mean = self._head, self._layer.forward(features)
-        log_std = self._log_std
-        if log_std is None:
-            mean, spread = mean[:, : head.scale.size], mean[:, head.scale.size :]
-            log_std = (spread + np.float32(head.log_std_init)).clip(*LOG_STD_RANGE)
-        elif head.squashed:
-            log_std = log_std.clip(*LOG_STD_RANGE)
-        sample = mean + np.exp(log_std) * noise
+    def choose(self, features: np.ndarray, noise: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        head, out = self._head, self._layer.forward(features)
+        mean = out[:, : head.scale.size]
+        sample = mean.copy() if noise is None else mean + self._std(out[:, head.scale.size :]) * noise
         canonical = np.tanh(sample) if head.squashed else sample
         return sample, head.scale.to_env(torch.from_numpy(canonical)).numpy()
 
+    def _std(self, spread: np.ndarray) -> np.ndarray:
+        """Return the standard deviation; `spread`, [B, d]: what the layer says of it, if it does."""
+        head, log_std = self._head, self._log_std
+        if log_std is None:
+            log_std = (spread + np.float32(head.log_std_init)).clip(*LOG_STD_RANGE)
+        elif head.squashed:
+            log_std = log_std.clip(*LOG_STD_RANGE)
+        std: np.ndarray = np.exp(log_std)
+        return std
 
-_HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {CategoricalHead: _Categorical, GaussianHead: _Normal}
+
+_HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {
+    CategoricalHead: _Categorical,
+    PlainLogits: _Categorical,
+    GaussianHead: _Normal,
+}
 
 
-def _is_simple(policy: Policy, rows: int) -> bool:
-    """Whether numpy does what the policy does: small layers on flat floats, plain heads without masks or memory, on the
-    CPU."""
+def _simple_heads(policy: Policy, rows: int) -> list[tuple[str, Any]] | None:
+    """Return the heads of a policy whose actions numpy computes: small layers on flat floats, on the CPU.
+
+    None: it is another one, has masks or a memory, or is of a class that may compute something else.
+    """
+    if not (isinstance(policy, Policy) and "plain_heads" in vars(type(policy))):
+        return None
+    heads = policy.plain_heads()
     if (
-        type(policy) is not Policy
-        or policy.remembers
+        heads is None
         or type(policy.normalizer) not in (ObservationNormalizer, type(None))
         or type(policy.encoder) is not MlpEncoder
-        or not all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
+        or not all(type(head) in _HEADS for _, head in heads)
     ):
-        return False
+        return None
     encoder = policy.encoder
-    layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]
-    parameters = [p for layer in layers for p in (layer.weight, layer.bias)]
-    return (
-        is_plain_trunk(encoder.trunk)
+    layers = [*encoder.trunk.dense_layers, *(head.linear for _, head in heads)]
+    parameters = [p for layer in (*layers, *encoder.trunk.norms) for p in (layer.weight, layer.bias)]
+    simple = (
+        encoder.trunk.activation in ACTIVATIONS
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
         and are_plain(parameters)
         and not has_hooks(policy)
     )
+    return heads if simple else None

@@ -120,8 +120,8 @@ class NetworkAgent(Agent):
         rows, most_likely = self._fast_rows, self._noise is None
         self._forward: Forward = (
             TorchForward(self.policy, most_likely=most_likely, memory=self.memory)
-            if rows is None or most_likely
-            else fastest_forward(self.policy, rows, self.memory)
+            if rows is None
+            else fastest_forward(self.policy, rows, self.memory, most_likely=most_likely)
         )
 
     def expect(self, steps: int) -> None:

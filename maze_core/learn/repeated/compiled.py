@@ -61,7 +61,7 @@ class CompileRecorder:
         """
         state, steps = self._run.state, self._run.learner.steps
         if steps == 0:
-            state.learning_began = self._run.fraction_done
+            state.learning_began = self._run.env_steps
         if state.compiled_from is None:
             if self._at_once:
                 state.compiled_from = steps
@@ -73,8 +73,9 @@ class CompileRecorder:
 
     def _steps_left(self) -> float:
         """Return how many steps there will be in the rest of the run, as far as it is known."""
-        began, done = self._run.state.learning_began, self._run.fraction_done
-        return self._run.learner.steps * (1 - done) / (done - began) if done > began else math.inf
+        run = self._run
+        began, done = run.state.learning_began / (run.total_env_steps or math.inf), run.fraction_done
+        return run.learner.steps * (1 - done) / (done - began) if done > began else math.inf
 
     def record(self, batch: Batch) -> Step:
         """Begin to compile the step of a batch."""

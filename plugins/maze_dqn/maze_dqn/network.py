@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
@@ -19,6 +19,7 @@ from maze_core.models.distributions.chosen import foreign_name
 from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.distributions.noise import draw
 from maze_core.models.joint_actions import JointActions
+from maze_core.models.plain import PlainLogits
 from maze_core.models.policy import Policy, feature_count
 from maze_core.models.scored_choices import scored
 from maze_core.models.tree_distribution import TreeDistribution
@@ -153,6 +154,16 @@ class ValueNetwork(Policy):
     def action_heads(self) -> list[tuple[str, Sequence[str] | None, Any]]:
         """Return none: the heads are those of the values."""
         return []
+
+    def plain_heads(self) -> list[tuple[str, Any]] | None:
+        """Return the values of a single choice as logits, where they are the outputs of one layer; None: elsewhere."""
+        single = all(isinstance(space, spaces.Discrete) for space in self._spaces.values()) and self.members == 1
+        if not single or self.returns.atoms > 1 or self.remembers or self.actions.masks or len(self.heads) > 1:
+            return None
+        layers = list(cast("nn.Sequential", self.heads["choices"])) if "choices" in self.heads else []
+        if len(layers) != 1 or not isinstance(layers[0], Dense):
+            return None
+        return [(key, PlainLogits(layers[0], 1 / self.temperature)) for key in self._spaces]
 
     @property
     def noise(self) -> dict[str, Noise]:
