@@ -18,6 +18,8 @@ MOST = 100
 """Most points of a curve."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers can distinguish."""
+STYLES = ("-", "--", ":")
+"""Of the lines: those of the first colours, of the same colours again, and so on."""
 
 Points = list[list[float]]
 """Environment steps and mean return of each evaluation of a run."""
@@ -78,8 +80,10 @@ def draw(env: str, by_row: dict[str, list[Points]]) -> None:
 
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    for colour, (name, runs) in zip(COLOURS * len(by_row), by_row.items(), strict=False):
-        line(axes, runs, f"{name}, {len(runs)} seed{'s' if len(runs) > 1 else ''}", colour)
+    for number, (name, runs) in enumerate(by_row.items()):
+        again, place = divmod(number, len(COLOURS))
+        label = f"{name}, {len(runs)} seed{'s' if len(runs) > 1 else ''}"
+        line(axes, runs, label, COLOURS[place], STYLES[again % len(STYLES)])
     axes.set(title=env, xlabel="environment steps", ylabel="mean return")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:,g}")
@@ -91,11 +95,11 @@ def draw(env: str, by_row: dict[str, list[Points]]) -> None:
         figure.savefig(PICTURES / f"{env}.svg", metadata={"Date": None})
 
 
-def line(axes: Axes, runs: list[Points], label: str, colour: str) -> None:
+def line(axes: Axes, runs: list[Points], label: str, colour: str, style: str) -> None:
     """Draw the curves of one row, at the steps of the first run as far as all of them go."""
     tables = [np.array(run, float) for run in runs]
     end = min(table[-1, 0] for table in tables)
     steps = tables[0][tables[0][:, 0] <= end, 0]
     returns = np.array([np.interp(steps, table[:, 0], table[:, 1]) for table in tables])
     axes.fill_between(steps, returns.min(0), returns.max(0), color=colour, alpha=0.2, linewidth=0)
-    axes.plot(steps, np.median(returns, 0), color=colour, label=label)
+    axes.plot(steps, np.median(returns, 0), style, color=colour, label=label)
