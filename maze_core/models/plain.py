@@ -35,7 +35,7 @@ class PlainLogits:
     """Logits of a Discrete leaf that are a layer's outputs times a number, where there is no `CategoricalHead`."""
 
     linear: Dense
-    inverse_temperature: float = 1.0
+    inverse_temperature: float
 
 
 def is_plain_trunk(trunk: MLP) -> bool:
