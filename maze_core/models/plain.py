@@ -12,7 +12,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from maze_core.models.blocks import MLP, Dense
+    from maze_core.models.blocks import Dense
 
 
 _FEW = 2_048
@@ -36,11 +36,6 @@ class PlainLogits:
 
     linear: Dense
     inverse_temperature: float
-
-
-def is_plain_trunk(trunk: MLP) -> bool:
-    """Return True for layers without norms whose activation is one of `ACTIVATIONS`."""
-    return trunk.activation in ACTIVATIONS and not trunk.norms
 
 
 def are_plain(parameters: Iterable[Tensor]) -> bool:

@@ -240,17 +240,8 @@ class Reading:
         return total
 
 
-@pytest.mark.parametrize(
-    ("what", "reason"),
-    [
-        ("value", "reads the value of a tensor|depends on the values of a tensor"),
-        ("shape", "depends on the values of a tensor"),
-        ("drawn", "draws random numbers that depend on a tensor"),
-        ("outside", "the compiled ones give other results"),
-        ("kept", "compute_loss sets 'last' of the algorithm; what it keeps belongs in `row_results`"),
-    ],
-)
-def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_installed, quick, what, reason, capfd):
+def sac_with(what):
+    """SAC whose loss is changed by a method of `Reading`."""
     from maze_sac.sac import SAC
 
     class Own(SAC):
@@ -262,8 +253,22 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
         def loss_constants(self):
             return ()
 
+    return Own
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("value", "reads the value of a tensor|depends on the values of a tensor"),
+        ("shape", "depends on the values of a tensor"),
+        ("drawn", "draws random numbers that depend on a tensor"),
+        ("outside", "the compiled ones give other results"),
+        ("kept", "compute_loss sets 'last' of the algorithm; what it keeps belongs in `row_results`"),
+    ],
+)
+def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_installed, quick, what, reason, capfd):
     runs = []
-    also_installed("algorithm", "sac", Own)
+    also_installed("algorithm", "sac", sac_with(what))
     for setting in ("on", "off"):
         context = quick("Pendulum-v1", "sac", {**SMALL, "compile": setting})
         context.train()
@@ -279,18 +284,7 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
 def test_who_asked_for_nothing_is_not_told_what_cannot_be_compiled(
     interpreted, also_installed, quick, monkeypatch, asked, capfd
 ):
-    from maze_sac.sac import SAC
-
-    class Own(SAC):
-        @hookimpl
-        def compute_loss(self, policy, batch):
-            loss = super().compute_loss(policy, batch)
-            return type(loss)(loss.total * loss.total.detach().item(), loss.metrics)
-
-        def loss_constants(self):
-            return ()
-
-    also_installed("algorithm", "sac", Own)
+    also_installed("algorithm", "sac", sac_with("value"))
     auto(monkeypatch, 1)
     context = quick("Pendulum-v1", "sac", {**SMALL, "compile": "on" if asked else "auto"})
     context.train()

@@ -42,16 +42,15 @@ class Forward(Protocol):
 
 
 def fastest_forward(
-    policy: Policy, rows: int, memory: RowMemory | None = None, *, most_likely: bool = False
+    policy: Policy, rows: int | None, memory: RowMemory | None = None, *, most_likely: bool = False
 ) -> Forward:
     """Return the fastest way for a policy and so many rows; numpy's and torch's differ by rounding.
 
-    `most_likely`: as for `TorchForward`.
+    `rows` None: torch's in any case. `most_likely`: as for `TorchForward`.
     """
-    heads = _simple_heads(policy, rows)
-    if heads is None:
-        return TorchForward(policy, most_likely=most_likely, memory=memory)
-    return NumpyForward(policy, heads, rows, most_likely=most_likely)
+    if rows is not None and (heads := _simple_heads(policy, rows)) is not None:
+        return NumpyForward(policy, heads, rows, most_likely=most_likely)
+    return TorchForward(policy, most_likely=most_likely, memory=memory)
 
 
 class TorchForward:
@@ -109,8 +108,9 @@ class NumpyForward:
         encoder: Any = policy.encoder
         trunk = encoder.trunk
         self._inputs = [_input(key, policy) for key in encoder.input.keys]
-        self._layers = [_Layer(dense, rows) for dense in trunk.dense_layers]
-        self._norms: list[Any] = [_Norm(norm) for norm in trunk.norms] or [None] * len(self._layers)
+        layers = [_Layer(dense, rows) for dense in trunk.dense_layers]
+        normed = [_NormedLayer(layer, norm) for layer, norm in zip(layers, trunk.norms, strict=False)]
+        self._layers = normed or layers  # all layers are normalised, or none
         self._activate = ACTIVATIONS[trunk.activation]
         self._heads = [(key, _HEADS[type(head)](head, rows)) for key, head in heads]
         self._most_likely = most_likely
@@ -124,10 +124,8 @@ class NumpyForward:
         """Choose actions for B observations."""
         inputs = [read(obs) for read in self._inputs]
         features = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, -1)
-        for layer, norm in zip(self._layers, self._norms, strict=True):
+        for layer in self._layers:
             features = layer.forward(features)
-            if norm is not None:
-                features = norm.forward(features)
             self._activate(features, features)
         samples, actions = {}, {}
         for key, head in self._heads:
@@ -165,15 +163,15 @@ class _Layer:
         return out
 
 
-class _Norm:
-    """Layer norm, [B, F] → [B, F]: here torch is faster than numpy."""
+class _NormedLayer:
+    """A layer and layer norm, for which torch is faster than numpy: [B, in] → [B, out]."""
 
-    def __init__(self, norm: nn.LayerNorm) -> None:
-        self._shape, self._eps = norm.normalized_shape, norm.eps
+    def __init__(self, layer: _Layer, norm: nn.LayerNorm) -> None:
+        self._layer, self._shape, self._eps = layer, norm.normalized_shape, norm.eps
         self._weight, self._bias = norm.weight.detach(), norm.bias.detach()
 
     def forward(self, features: np.ndarray) -> np.ndarray:
-        given = torch.from_numpy(features)
+        given = torch.from_numpy(self._layer.forward(features))
         normalized: np.ndarray = torch.layer_norm(
             given, self._shape, self._weight, self._bias, self._eps, cudnn_enable=False
         ).numpy()

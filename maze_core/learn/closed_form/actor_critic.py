@@ -18,7 +18,7 @@ from maze_core.learn.closed_form.layers import Linear, Trunk
 from maze_core.models.blocks import MLP, Dense
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import CategoricalHead, GaussianHead
-from maze_core.models.plain import are_plain, has_hooks, is_plain_trunk
+from maze_core.models.plain import ACTIVATIONS, are_plain, has_hooks
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def _is_simple_trunk(encoder: MlpEncoder) -> bool:
     trunk = encoder.trunk
     return (
         type(trunk) is MLP
-        and is_plain_trunk(trunk)
+        and trunk.activation in ACTIVATIONS
+        and not trunk.norms
         and all(type(layer) is Dense for layer in trunk.dense_layers)
         and not any(True for _ in encoder.input.parameters())
     )
