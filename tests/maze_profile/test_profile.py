@@ -17,8 +17,11 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.learn.repeated import compiled
+from maze_core.learn.repeated.machine_code import Compilation
 from maze_core.run.context import RunContext
 from tests.conftest import QUICK
+from tests.interpreted import Interpretation
 
 SMALL = {**QUICK, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}
 
@@ -86,6 +89,22 @@ def test_the_parts_are_the_time_and_a_slow_environment_is_found(algorithm):
 def test_slow_learning_is_found():
     found = take_profile(config("CartPole-v1", **{"model.hidden": [512, 512], "algorithm.num_envs": 1}), 0.3)
     assert found.seconds["loss"] + found.seconds["optimizer"] > 5 * found.seconds["acting"]
+
+
+def test_waiting_for_a_compiler_is_no_training(monkeypatch):
+    def wait(compilation):
+        time.sleep(0.4)
+        return compilation.made.result()
+
+    monkeypatch.setattr(compiled, "check_compiler", lambda: None)
+    monkeypatch.setattr(Compilation, "__init__", lambda self, tape: setattr(self, "made", Interpretation(tape)))
+    monkeypatch.setattr(Compilation, "result", wait)
+    monkeypatch.setattr(Compilation, "close", lambda self: None)
+    found = take_profile(config("CartPole-v1", compile="on"), 0.3)
+    assert found.seconds["compiling"] >= 0.4
+    assert found.total > 0.3 + found.seconds["compiling"]
+    assert found.steps_per_second == pytest.approx(found.env_steps / (found.total - found.seconds["compiling"]))
+    assert "compiling" not in take_profile(config("CartPole-v1"), 0.1).seconds
 
 
 def test_a_measured_run_is_the_same_run(quick, whole_state, assert_same):

@@ -122,7 +122,7 @@ def _print(found: Profile) -> None:
     ]
     rows.append(("in all", f"{found.total:.2f} s", "100.0%", _each(found.total, steps), ""))
     output.print_table(("part", "time", "share", "per step", "what it contains"), rows)
-    speed = f"{steps / found.total:,.0f} steps per second" if steps else "no environment steps"
+    speed = f"{found.steps_per_second:,.0f} steps per second" if steps else "no environment steps"
     output.say(f"{steps:,} steps, {found.updates:,} updates: {speed}")
     for note in found.notes:
         output.say(f"note: {note}")

@@ -17,18 +17,21 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
+from maze_core.learn.repeated.machine_code import Compilation
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
     from maze_profile.stopwatch import Stopwatch
 
+COMPILING = "compiling"
 PARTS = {
     "environment": "steps and resets of the training environments",
     "acting": "choosing actions",
     "batches": "storing steps, advantages, sampling and shuffling batches",
     "loss": "computing losses",
     "optimizer": "backward pass and optimizer; losses, too, where they are recorded or compiled",
+    COMPILING: "waiting for the compiler of updates, once for each kind of batch",
     "workers": "tasks of workers, and waiting for them",
     "evaluation": "evaluations",
     "checkpoints": "writing checkpoints",
@@ -39,6 +42,7 @@ _ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, ProcessVectorEnv, NativeVecto
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     (ResidentSampler, "step", "environment"),
+    (Compilation, "result", COMPILING),
     *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent, ResidentSampler)),
     *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "submit_each", "collect")),
     *((owner, "share", "workers") for owner in (SerialPool, ProcessPool)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from maze_core.plugins import discovery
 from maze_core.run import api
-from maze_profile.parts import PARTS, measured
+from maze_profile.parts import COMPILING, PARTS, measured
 from maze_profile.stopwatch import Stopwatch, cost_of_a_change
 
 if TYPE_CHECKING:
@@ -39,6 +38,11 @@ class Profile:
     notes: list[str]
     """What the numbers do not show."""
 
+    @property
+    def steps_per_second(self) -> float:
+        """Environment steps per second, without the time of compiling, which is once in a run."""
+        return self.env_steps / (self.total - self.seconds.get(COMPILING, 0.0))
+
 
 def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.load) -> Profile:
     """Train for about `seconds`, at least one update, and return where they went.
@@ -53,7 +57,7 @@ def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.loa
         run = stack.enter_context(closing(api.start(config, Path(folder) / "run", load=load)))
         watch = Stopwatch(_settle(run))
         stack.enter_context(measured(run, watch))
-        _limit(run, seconds)
+        _limit(run, watch, seconds)
         watch.start()
         try:
             api.carry_out(run)
@@ -62,13 +66,13 @@ def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.loa
         return _profile(run, watch)
 
 
-def _limit(run: Run, seconds: float) -> None:
-    """Let the run end after the update in which the time is over."""
-    end, count_update = time.perf_counter() + seconds, run.count_update
+def _limit(run: Run, watch: Stopwatch, seconds: float) -> None:
+    """Let the run end after the update in which the time is over, waiting for a compiler not counted."""
+    count_update = run.count_update
 
     def counted() -> None:
         count_update()
-        if time.perf_counter() > end and not run.interrupted:
+        if watch.total - watch.seconds.get(COMPILING, 0.0) > seconds and not run.interrupted:
             run.interrupt("the end of the profile")
 
     run.count_update = counted  # type: ignore[method-assign]
