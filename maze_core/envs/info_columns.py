@@ -73,6 +73,8 @@ class InfoColumns:
 
     def end(self, row: int) -> dict[str, float]:
         """Return the sums of the episode that has just ended as metrics, such as `cost_return_mean`."""
+        if not self.names:
+            return {}
         ended = {f"{name}_return_mean": float(sums[row]) for name, sums in self._sums.items()}
         self.begin(row)
         return ended

@@ -61,6 +61,7 @@ class NativeVectorEnv:
         self._mode = _autoreset_mode(env)
         self._meter = vector_reward_meter(env)
         self._events = events_of_rows(env, env.num_envs)
+        self._has_events = any(self._events)
         self._by_step = [each for row in self._events for each in row if each.by_step]
         # Refuses masks that would be ignored.
         self._masked = bool(mask_leaves(self.observation_space, self.action_space))
@@ -135,7 +136,7 @@ class NativeVectorEnv:
         Wrappers, events, masks, numbers of the `info` and resets by this class have to see each step on the host.
         """
         env = self._env
-        seen = self._masked or bool(self._info.names) or any(self._events) or self._meter is not None
+        seen = self._masked or bool(self._info.names) or self._has_events or self._meter is not None
         if seen or self._mode is AutoresetMode.DISABLED or not isinstance(env, OnHost):
             return None
         return env if env.has_tensors else None
@@ -240,12 +241,11 @@ class NativeVectorEnv:
     def _ended(self, ended: np.ndarray) -> list[Episode]:
         """Return the episodes of these rows, which have ended; their next ones begin."""
         episodes = []
-        for i in ended.tolist():
-            number, length = int(self._episode[i]), int(self._lengths[i])
+        counts = (each[ended].tolist() for each in (self._episode, self._returns, self._lengths))
+        for i, number, total, length in zip(ended.tolist(), *counts, strict=True):
             events = self._events[i]
             summary, kpis = take(events, length, self._place(i)) if events else (None, {})
-            metrics = {**kpis, **self._info.end(i)}
-            episodes.append(Episode(i, number, float(self._returns[i]), length, metrics, summary))
+            episodes.append(Episode(i, number, total, length, {**kpis, **self._info.end(i)}, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0
         if self._mode is AutoresetMode.NEXT_STEP:
@@ -265,7 +265,7 @@ class NativeVectorEnv:
         return self._info.take()
 
     def _clear_events(self, rows: Iterable[int]) -> None:
-        for row in rows:
+        for row in rows if self._has_events else ():
             for events in self._events[row]:
                 events.clear()
 
