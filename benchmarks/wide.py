@@ -31,18 +31,19 @@ INTRODUCTION = """
 
 Where the time of a step of one environment goes, in microseconds, with more and more environments that gymnasium steps
 as arrays (`env.vectorization=native`), on CartPole-v1. Rollouts have 128 steps, networks two layers of 64 units for
-policy and critic each. PPO takes four passes over a rollout in four minibatches, compiled (`compile=on`), so most losses
-are part of `optimizer`; `loss` is the last minibatch of a pass, which lacks the rows of resets and is computed by
-formulas. The time of compiling is not counted. A2C takes one step of the optimizer, by formulas. One torch thread, no
-evaluations.
+policy and critic each. PPO takes four passes over a rollout in four minibatches, compiled (`compile=on`), so most of
+its losses are part of `optimizer`; `loss` is the last minibatch of a pass, which lacks the rows of resets and is
+computed by formulas. The time of compiling is not counted. A2C takes one step of the optimizer, by formulas. One torch
+thread, no evaluations.
 
 `environment` is gymnasium's step with Maze's checks of what it returns; the last column is gymnasium's step alone, with
 actions of chance, whose episodes are shorter than those of a policy that learns. `batches` is storing, advantages and
 shuffling. [Profiling](../guide/profiling.md) explains the parts.
 
 With a few environments the time is that of single calls: of numpy in the environment and in Maze, a microsecond each.
-With many it is arithmetic. Each episode that ends is an object of its own: with 4,096 environments and a policy that has
-just begun these are 150 in a step. The minibatches of 131,072 rows there no longer fit into the caches of the processor.
+With many it is arithmetic. Each episode that ends is an object of its own: with 4,096 environments and a policy that
+has just begun these are 150 in a step. Minibatches have 131,072 rows there, which no longer fit into the processor's
+caches.
 
 Made by `python benchmarks/wide.py`.
 """
