@@ -176,10 +176,10 @@ The row of ES is that of a whole run with the preset that ships, evaluation coun
 environment and take one optimizer step on 256 rows for each step, so their rate is that of updates as well. SBX
 compiles its updates with JAX, and rejax the environment as well. Rows with `compiled` in their name have Maze's
 `compile=on`, others none. The time of compiling is not counted; the memory of Maze's compiler, a process of its own,
-is. Those of the off-policy algorithms but CrossQ shared the machine with other runs on its second core, so both sides
-are slower than elsewhere. CrossQ has critics of 512 units. rlox steps environments and gathers rollouts in Rust. With
-1,024 environments, and where a row has `native` in its name, Maze steps gymnasium's vectorised CartPole. Recurrent PPO
-has an LSTM of 64 units in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the peer.
+is. TQC shared the machine with other runs on its second core, so both sides are slower than elsewhere. CrossQ has
+critics of 512 units. rlox steps environments and gathers rollouts in Rust. With 1,024 environments, and where a row has
+`native` in its name, Maze steps gymnasium's vectorised CartPole. Recurrent PPO has an LSTM of 64 units in policy and
+critic, and a layer of 64 units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """
