@@ -3,7 +3,7 @@
     python benchmarks/wide.py
     python benchmarks/wide.py --only ppo --envs 8 --seconds 20
 
-Each row is one `maze profile`. Beside it gymnasium alone steps the same environments, with actions of chance.
+Each row is one `maze profile`. Beside it gymnasium alone steps the same environments, with random actions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ computed by formulas. The time of compiling is not counted. A2C takes one step o
 thread, no evaluations.
 
 `environment` is gymnasium's step with Maze's checks of what it returns; the last column is gymnasium's step alone, with
-actions of chance, whose episodes are shorter than those of a policy that learns. `batches` is storing, advantages and
+random actions, whose episodes are shorter than those of a policy that learns. `batches` is storing, advantages and
 shuffling. [Profiling](../guide/profiling.md) explains the parts.
 
 With a few environments the time is that of single calls: of numpy in the environment and in Maze, a microsecond each.
@@ -104,9 +104,9 @@ def cells_of(rows: dict[str, Any]) -> results.Cells:
 
 def line_of(row: dict[str, Any]) -> list[str]:
     """Return a line of the table."""
-    steps, parts = row["env_steps"], dict(row["parts"])
-    training = row["seconds"] - parts.pop("compiling", 0.0)
-    parts["rest"] = training - sum(seconds for part, seconds in parts.items() if part in PARTS[:-1])
+    steps, parts = row["env_steps"], {part: took for part, took in row["parts"].items() if part != "compiling"}
+    training = sum(parts.values())
+    parts["rest"] = training - sum(parts.get(part, 0.0) for part in PARTS[:-1])
     each = [f"{parts.get(part, 0.0) / steps * 1e6:.2f}" for part in PARTS]
     return [row["algorithm"], f"{row['envs']:,}", f"{steps / training:,.0f}", *each, f"{row['gymnasium']:.2f}"]
 

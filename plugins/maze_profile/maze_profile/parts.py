@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from maze_core.run.run import Run
     from maze_profile.stopwatch import Stopwatch
 
-COMPILING = "compiling"
+_COMPILING = "compiling"
 PARTS = {
     "environment": "steps and resets of the training environments",
     "acting": "choosing actions",
     "batches": "storing steps, advantages, sampling and shuffling batches",
     "loss": "computing losses",
     "optimizer": "backward pass and optimizer; losses, too, where they are recorded or compiled",
-    COMPILING: "waiting for the compiler of updates, once for each kind of batch",
+    _COMPILING: "waiting for the compiler of updates, once for each kind of batch",
     "workers": "tasks of workers, and waiting for them",
     "evaluation": "evaluations",
     "checkpoints": "writing checkpoints",
@@ -42,12 +42,17 @@ _ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, ProcessVectorEnv, NativeVecto
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     (ResidentSampler, "step", "environment"),
-    (Compilation, "result", COMPILING),
+    (Compilation, "result", _COMPILING),
     *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent, ResidentSampler)),
     *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "submit_each", "collect")),
     *((owner, "share", "workers") for owner in (SerialPool, ProcessPool)),
 ]
 """The class, the name and the part of what all runs call."""
+
+
+def training_seconds(seconds: Mapping[str, float]) -> float:
+    """Return the seconds of all parts but compiling, which is no training."""
+    return sum(seconds.values()) - seconds.get(_COMPILING, 0.0)
 
 
 @contextmanager

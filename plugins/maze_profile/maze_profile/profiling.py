@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from maze_core.plugins import discovery
 from maze_core.run import api
-from maze_profile.parts import COMPILING, PARTS, measured
+from maze_profile.parts import PARTS, measured, training_seconds
 from maze_profile.stopwatch import Stopwatch, cost_of_a_change
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Profile:
 
     @property
     def steps_per_second(self) -> float:
-        """Environment steps per second, without the time of compiling, which is once in a run."""
-        return self.env_steps / (self.total - self.seconds.get(COMPILING, 0.0))
+        """Environment steps per second, the time of compiling not counted."""
+        return self.env_steps / training_seconds(self.seconds)
 
 
 def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.load) -> Profile:
@@ -67,12 +67,12 @@ def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.loa
 
 
 def _limit(run: Run, watch: Stopwatch, seconds: float) -> None:
-    """Let the run end after the update in which the time is over, waiting for a compiler not counted."""
+    """Let the run end after the update in which the time is over; that of compiling does not count."""
     count_update = run.count_update
 
     def counted() -> None:
         count_update()
-        if watch.total - watch.seconds.get(COMPILING, 0.0) > seconds and not run.interrupted:
+        if training_seconds(watch.seconds) > seconds and not run.interrupted:
             run.interrupt("the end of the profile")
 
     run.count_update = counted  # type: ignore[method-assign]
