@@ -58,3 +58,24 @@ class Stuck(OneByOne):
         print("setting up", flush=True)
         time.sleep(100)
         return 1
+
+
+class Breaks(OneByOne):
+    """Has an error where `point` or `value` or `judgement` of the second trial is due."""
+
+    at = "point"
+
+    def ask(self, number: int) -> Point | Wait:
+        self.check("point", number)
+        return {"algorithm.lr": 0.5 + number / 2}
+
+    def tell(self, number: int, point: Point, value: float | None) -> None:
+        self.check("value", number)
+
+    def prune(self, number: int, epoch: int, value: float) -> bool:
+        self.check("judgement", number)
+        return False
+
+    def check(self, at: str, number: int) -> None:
+        if at == self.at and number == 1:
+            raise ArithmeticError(f"no {at}")

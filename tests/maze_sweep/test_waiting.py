@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -19,7 +20,9 @@ from maze_sweep.plan import make_plan
 from maze_sweep.searchers.base import Search, Wait
 from maze_sweep.searchers.space import Range
 from maze_sweep.sweep import Sweep
+from maze_sweep.trials import read_trials
 
+from maze_core.base import files
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from tests.maze_sweep.fake_pool import FakePool
@@ -35,6 +38,7 @@ RAW = {
 SEARCH = Search({"algorithm.lr": Range(0.1, 4.0)}, 0, 5, True, Path())
 SEARCHERS = {
     "one_by_one": "OneByOne", "forever": "Forever", "seeding": "Seeding", "blocks": "Blocks", "stuck": "Stuck",
+    "breaks": "Breaks",
 }  # fmt: skip
 
 
@@ -172,3 +176,66 @@ def test_a_blocked_sweep_ends_at_sigterm(tmp_path):
     _, said = process.communicate(timeout=20)
     assert process.returncode == 143
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("at", ["point", "value", "judgement"])
+def test_running_runs_save_themselves_where_a_searcher_breaks(tmp_path, at):
+    made, pool = sweep(tmp_path / "s", "breaks"), FakePool(size=3)
+    made.searcher.at = at
+    with pytest.raises(ArithmeticError, match=f"no {at}"):
+        made.carry_out(pool, lambda sweep, end: None)
+    made.close()
+    assert not pool.running
+    assert pool.interrupted
+    assert {each.state for each in made.runs if each.name in pool.interrupted} == {"interrupted"}
+    again, rest = sweep(tmp_path / "s", "breaks"), FakePool(size=3)
+    again.searcher.at = ""
+    again.carry_out(rest, lambda sweep, end: None)
+    again.close()
+    assert set(pool.interrupted) <= set(rest.started)
+    assert again.count("finished") == 5
+
+
+def test_running_runs_save_themselves_where_the_disk_is_full(tmp_path, monkeypatch):
+    """Or a run cannot be started, or whoever watches has an error."""
+    made, pool = sweep(tmp_path / "s", "one_by_one"), FakePool(size=3)
+    made.searcher.ask = lambda number: {"algorithm.lr": 0.5 + number / 2}
+    write = files.write_bytes
+
+    def full(path, *rest):
+        if len(made.trials) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, *rest)
+
+    monkeypatch.setattr(files, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        made.carry_out(pool, lambda sweep, end: None)
+    made.close()
+    assert pool.interrupted == ["t000-s0", "t001-s0"]
+    monkeypatch.undo()
+    assert len(read_trials(tmp_path / "s", made.plan)) == 2
+
+
+@pytest.mark.parametrize("who", ["start", "watch"])
+def test_running_runs_save_themselves_where_others_break(tmp_path, who):
+    made, pool = sweep(tmp_path / "s", "one_by_one"), FakePool(size=3)
+    made.searcher.ask = lambda number: {"algorithm.lr": 0.5 + number / 2}
+    start, seen = pool.start, []
+
+    def starting(job):
+        if who == "start" and job.name == "t002-s0":
+            raise BlockingIOError("too many processes")
+        start(job)
+
+    def watch(sweep, end):
+        seen.append(end)
+        if who == "watch":
+            raise BlockingIOError("nobody sees it")
+
+    pool.start = starting
+    with pytest.raises(BlockingIOError):
+        made.carry_out(pool, watch)
+    made.close()
+    assert not pool.running
+    assert len(pool.interrupted) == 2
+    assert not made.count("running")

@@ -15,7 +15,6 @@ from maze_core.base.terminal_text import argument
 from maze_core.collect.policies.said_classes import SaidClasses
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
-from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.direct_calls import named
 from maze_core.run.saved.run_dir import lock, new_folder
 from maze_sweep.guard import GivenUp, GuardedSearcher
@@ -215,11 +214,28 @@ class Sweep:
     def carry_out(self, pool: SweepPool, watch: Watch) -> None:
         """Execute missing runs until all are done or the sweep is interrupted; then running ones save themselves.
 
+        They do so also where anything else ends the sweep, such as an error of the searcher or a full disk.
+
         Raises:
             ConfigError: the runs do not record the metric; those that were running have saved themselves.
         """
-        waiting = self._waiting()
         running: dict[str, tuple[Trial, SweepRun]] = {}
+        try:
+            self._execute(pool, watch, running)
+        except Exception:
+            for name in running:
+                pool.interrupt(name)
+            while running:
+                for end in pool.ended(_TICK):
+                    trial, run = running.pop(end.name)
+                    trial.end(run, end)
+            raise
+        if self._refused is not None:
+            raise self._refused
+
+    def _execute(self, pool: SweepPool, watch: Watch, running: dict[str, tuple[Trial, SweepRun]]) -> None:
+        """Start runs and note their ends; `running` has those that are under way, by name."""
+        waiting = self._waiting()
         while True:
             while len(running) < pool.size and not self._ends:
                 found = next(waiting, None)
@@ -231,8 +247,8 @@ class Sweep:
                     )
                 if found is None or isinstance(found, Wait):
                     break
-                running[found[1].name] = found
                 self._start(*found, pool)
+                running[found[1].name] = found
             if not running:
                 break
             if self._ends:
@@ -244,8 +260,6 @@ class Sweep:
             for trial, run in list(running.values()):
                 self._follow(trial, run, pool)
             watch(self, None)
-        if self._refused is not None:
-            raise self._refused
 
     @property
     def _ends(self) -> bool:
@@ -322,27 +336,24 @@ class Sweep:
                 run.state, run.reason = "failed", problem
 
     def _start(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
-        if trial.config is None:
-            raise RuntimeError(f"trial {trial.number} has no configuration")
-        run.state, source = "running", trial.source(run)
+        source = trial.source(run)
         pool.start(
             SweepJob(
                 name=run.name,
                 run_dir=str(run.run_dir),
                 log=str(run.log),
-                config=_with_seed(trial.config, run.seed),
+                config=trial.config_of(run),
                 preset=trial.preset or None,
                 init_from=self.plan.init_from if source is None else str(source),
                 classes=self._classes,
                 search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
             )
         )
+        run.state = "running"
 
     def _note(self, trial: Trial, run: SweepRun, end: JobEnd) -> None:
         lines = run.follow()
-        run.state, run.reason = "finished" if end.outcome == "stopped" else end.outcome, end.reason
-        if trial.pruned and run.state == "interrupted":
-            run.state, run.reason = "pruned", "its trial was pruned"
+        trial.end(run, end)
         self._watch_metric(run, lines)
         self._tell(trial)
 
@@ -387,7 +398,3 @@ class Sweep:
             self._guarded.tell(trial.number, trial.point, None if found is None else found.mean)
         except GivenUp:
             self._refuse_to_wait(f"it was taking the value of trial {trial.number}")
-
-
-def _with_seed(config: RunConfig, seed: int) -> dict[str, object]:
-    return config.model_copy(update={"seed": seed}).model_dump(mode="json")

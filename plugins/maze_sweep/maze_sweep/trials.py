@@ -18,12 +18,14 @@ from maze_core.base.terminal_text import shown
 from maze_core.plugins.config.run import RunConfig
 from maze_core.run.saved.metrics_file import METRICS_FILE, parsed_epoch
 from maze_sweep.plan import SweepPlan
+from maze_sweep.pool import JobEnd
 from maze_sweep.searchers.space import Point, Space, other_paths, outside
 
 TRIALS, RUNS, LOGS = "trials.json", "runs", "logs"
 _TRIALS_BYTES = 100_000_000
 _MOST_AT_ONCE = 64_000_000
 """Most bytes of a `metrics.jsonl` that are read at a time."""
+_PRUNED = "its trial was pruned"
 
 RunState = Literal["waiting", "running", "finished", "failed", "interrupted", "killed", "pruned"]
 """waiting: not started, or to be resumed; pruned: ended early by the searcher."""
@@ -108,6 +110,18 @@ class Trial:
         """Return the folder of the run that one of its runs goes on from; None: there is no parent."""
         return None if self.parent is None else run.run_dir.with_name(_name(self.parent, run.seed))
 
+    def config_of(self, run: SweepRun) -> dict[str, Any]:
+        """Return the configuration of one of its runs; valid where that of the trial is."""
+        if self.config is None:
+            raise RuntimeError(f"trial {self.number} has no configuration")
+        return {**self.config.model_dump(mode="json"), "seed": run.seed}
+
+    def end(self, run: SweepRun, end: JobEnd) -> None:
+        """Note how one of its runs ended; one that a callback stopped has finished."""
+        run.state, run.reason = "finished" if end.outcome == "stopped" else end.outcome, end.reason
+        if self.pruned and run.state == "interrupted":
+            run.state, run.reason = "pruned", _PRUNED
+
     def values(self, plan: SweepPlan) -> list[float]:
         """Return the value of each finished run that has one."""
         records = [run.record() for run in self.runs if run.state == "finished"]
@@ -150,7 +164,7 @@ def mark_pruned(trial: Trial) -> None:
     trial.pruned = True
     for run in trial.runs:
         if run.state == "waiting":
-            run.state, run.reason = "pruned", "its trial was pruned"
+            run.state, run.reason = "pruned", _PRUNED
 
 
 def holds_another(trial: Trial, run: SweepRun) -> str:
@@ -158,7 +172,7 @@ def holds_another(trial: Trial, run: SweepRun) -> str:
     record = run.record()
     if record is None or trial.config is None:
         return ""
-    ours, theirs = flatten({**trial.config.model_dump(mode="json"), "seed": run.seed}), flatten(record.config)
+    ours, theirs = flatten(trial.config_of(run)), flatten(record.config)
     for path in ("seed", *trial.point):
         for each in ours.keys() & theirs.keys():  # parameters come and go with versions
             inside = f"{each}.".startswith(f"{path}.") or path.startswith(f"{each}.")
