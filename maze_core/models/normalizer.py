@@ -14,7 +14,7 @@ from maze_core.models.inputs import is_image
 from maze_core.models.normalizer_strategies import STRATEGIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gymnasium import Space
 
@@ -121,8 +121,8 @@ class ObservationNormalizer(nn.Module):
             theirs = tuple(other[f"{key}_{name}"].to(self.count.device) for name in self._statistics.names)
             for kept, merged in zip(ours, self._statistics.merged(ours, self.count, theirs, count), strict=True):
                 kept.copy_(merged)
-            shift, scale = self.get_buffer(f"{key}_shift"), self.get_buffer(f"{key}_scale")
-            for buffer, value in zip((shift, scale), self._statistics.affine(ours, self.count + count), strict=True):
+            affine = self._statistics.affine(ours, self.count + count)
+            for buffer, value in zip(self._named(key, ("shift", "scale")), affine, strict=True):
                 buffer.copy_(value.reshape(buffer.shape))
         self.count += count
 
@@ -131,7 +131,11 @@ class ObservationNormalizer(nn.Module):
         return {key: self._statistics.summary(self._of(key), self.count) for key in self.keys}
 
     def _of(self, key: str) -> tuple[Tensor, ...]:
-        return tuple(self.get_buffer(f"{key}_{name}") for name in self._statistics.names)
+        return self._named(key, self._statistics.names)
+
+    def _named(self, key: str, names: Iterable[str]) -> tuple[Tensor, ...]:
+        buffers = cast("dict[str, Tensor]", self._buffers)  # `get_buffer` takes as long as a small operation
+        return tuple(buffers[f"{key}_{name}"] for name in names)
 
 
 def is_normalized(space: Space[Any]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -51,7 +53,37 @@ def are_plain(parameters: Iterable[Tensor]) -> bool:
 
 def has_hooks(network: nn.Module) -> bool:
     """Return True if torch calls a hook in the forward or the backward pass of some module."""
-    return any(
+    return any(map(_is_hooked, network.modules()))
+
+
+def _is_hooked(module: nn.Module) -> bool:
+    return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-        for module in network.modules()
     )
+
+
+class Look:
+    """What was found when somebody looked at a network: whether the same still holds costs a tenth of another look."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._modules = list(network.modules())
+        self._parts = self._found()
+        self._tensors = [part for part in self._parts if isinstance(part, torch.Tensor)]
+        self._places = self._found_places()
+
+    def holds(self) -> bool:
+        """Return True if the network has the same modules, parameters and buffers at the same places, and no hooks."""
+        parts = self._found()
+        return (
+            len(parts) == len(self._parts)
+            and all(map(operator.is_, parts, self._parts))
+            and self._found_places() == self._places
+            and not any(map(_is_hooked, self._modules))
+        )
+
+    def _found(self) -> list[object]:
+        kinds: list[Any] = [kind for m in self._modules for kind in (m._modules, m._parameters, m._buffers)]
+        return list(chain.from_iterable(kind.values() for kind in kinds))
+
+    def _found_places(self) -> list[int]:
+        return [tensor.data_ptr() for tensor in self._tensors]

@@ -15,6 +15,7 @@ from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.blocks import Dense
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.plugins.config.base import PluginConfig
 
@@ -164,6 +165,64 @@ def test_without_noise_the_most_likely_action():
     chosen = NetworkAgent(policy, None, fast_rows=ROWS).act(obs)
     np.testing.assert_array_equal(chosen.actions["action"], logits.argmax(-1).numpy())
     assert [compute_action(policy, row) for row in obs["observation"]] == chosen.actions["action"].tolist()
+
+
+def _replace_layer(policy):
+    trunk = policy.encoder.trunk
+    torch.manual_seed(9)
+    trunk.layers[0] = trunk.dense_layers[0] = Dense(5, 64)
+
+
+def head(policy):
+    return policy.action_heads[0][2]
+
+
+def _replace_data(policy):
+    for parameter in policy.parameters():
+        parameter.data = parameter.data * 3 + 1
+
+
+CHANGES = {
+    "values": lambda policy: [p.mul_(3).add_(1) for p in policy.parameters()],  # in place: nothing to notice
+    "data": _replace_data,
+    "parameter": lambda policy: setattr(head(policy).linear, "bias", torch.nn.Parameter(torch.arange(4.0))),
+    "layer": _replace_layer,
+    "temperature": lambda policy: setattr(head(policy), "inverse_temperature", 50.0),
+    "normalizer": lambda policy: setattr(policy, "normalizer", None),
+    "statistics": lambda policy: policy.normalizer.update({"observation": 100 + 9 * torch.rand(50, 5)}),
+    "buffer": lambda policy: setattr(policy.normalizer, "observation_shift", torch.full((5,), 2.0)),
+    "hook": lambda policy: policy.encoder.register_forward_hook(lambda *args: args[-1].neg()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_fast_way_sees_what_has_changed(change):
+    policy = policy_of(VECTOR, spaces.Discrete(4), normalize_observations=True, activation="tanh")
+    policy.normalizer.update({"observation": torch.randn(50, 5)})
+    with torch.no_grad():
+        head(policy).linear.weight.mul_(300)  # at first all choices are about as likely
+    fast, slow = (NetworkAgent(policy, SharedNoise(ROWS, torch.Generator()), fast_rows=rows) for rows in (ROWS, None))
+    before = [fast.act(observations(n)).actions["action"].tolist() for n in range(20)]
+    fast.refresh()
+    with torch.no_grad():
+        CHANGES[change](policy)
+    for agent in (fast, slow):
+        agent.refresh()
+        agent.load_state({"noise": torch.Generator().get_state()})
+    after = [[agent.act(observations(n)).actions["action"].tolist() for n in range(20)] for agent in (fast, slow)]
+    assert after[0] == after[1]
+    assert after[0] != before
+
+
+def test_nothing_is_built_anew_where_nothing_has_changed():
+    policy = policy_of(VECTOR, spaces.Discrete(4))
+    agent = NetworkAgent(policy, SharedNoise(ROWS, torch.Generator()), fast_rows=ROWS)
+    built = agent._forward
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(1)
+    agent.refresh()
+    assert agent._forward is built
 
 
 def test_the_fast_way_is_left_where_a_module_gets_a_hook():

@@ -15,7 +15,7 @@ from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
 from maze_core.models.normalizer import ObservationNormalizer
-from maze_core.models.plain import ACTIVATIONS, PlainLogits, are_plain, has_hooks
+from maze_core.models.plain import ACTIVATIONS, Look, PlainLogits, are_plain, has_hooks
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ _FEW = 131_072
 
 class Forward(Protocol):
     """Chooses actions for B observations at a time, with the parameters of the moment."""
+
+    def stands(self) -> bool:
+        """Return True if nothing has changed that would make another way, or another look, necessary."""
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
         """Split the result of `Policy.draw_noise` for (steps, B) into steps, as `act` takes them."""
@@ -67,6 +70,10 @@ class TorchForward:
         self._memory = memory
         self._device = next(policy.parameters()).device
         self._elsewhere = self._device.type != "cpu"
+
+    def stands(self) -> bool:
+        """Return False: it is built anew as quickly as it is compared."""
+        return False
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
         """A dict of tensors for each step."""
@@ -107,13 +114,20 @@ class NumpyForward:
     ) -> None:
         encoder: Any = policy.encoder
         trunk = encoder.trunk
+        self._policy, self._given, self._look = policy, heads, Look(policy)
         self._inputs = [_input(key, policy) for key in encoder.input.keys]
-        layers = [_Layer(dense, rows) for dense in trunk.dense_layers]
+        self._trunk, self._dense = trunk, list(trunk.dense_layers)
+        layers = [_Layer(dense, rows) for dense in self._dense]
         normed = [_NormedLayer(layer, norm) for layer, norm in zip(layers, trunk.norms, strict=False)]
         self._layers = normed or layers  # all layers are normalised, or none
         self._activate = ACTIVATIONS[trunk.activation]
         self._heads = [(key, _HEADS[type(head)](head, rows)) for key, head in heads]
         self._most_likely = most_likely
+
+    def stands(self) -> bool:
+        """Return True while the arrays are those of the policy, and torch would compute the same."""
+        same = self._policy.plain_heads() == self._given and self._trunk.dense_layers == self._dense
+        return same and self._look.holds()
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
         """A dict of arrays for each step."""
@@ -182,13 +196,13 @@ class _Categorical:
     """The Gumbel-max trick of `Categorical.sample`; without noise the most likely choice."""
 
     def __init__(self, head: CategoricalHead | PlainLogits, rows: int) -> None:
-        self._layer, self._inverse_temperature = _Layer(head.linear, rows), head.inverse_temperature
+        self._layer, self._head = _Layer(head.linear, rows), head
 
     def choose(self, features: np.ndarray, noise: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         logits = self._layer.forward(features)
         if noise is not None:
-            if self._inverse_temperature != 1:
-                logits *= self._inverse_temperature
+            if self._head.inverse_temperature != 1:
+                logits *= self._head.inverse_temperature
             logits += noise
         sample = logits.argmax(-1)
         return sample, sample

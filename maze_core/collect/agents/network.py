@@ -12,7 +12,7 @@ import torch
 from maze_core.base.seeding import load_random_states, random_states, restore_generator
 from maze_core.base.tree import concat_trees, map_tree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.collect.agents.forward import fastest_forward
+from maze_core.collect.agents.forward import Forward, fastest_forward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.noise_plan import NoisePlan
 from maze_core.data.tensors import concat_tensors
@@ -113,11 +113,15 @@ class NetworkAgent(Agent):
         self.hears = hears(policy)
         self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
         """The noise of the next steps; the most likely actions need none."""
-        self.refresh()
+        self._forward = self._fastest()
 
     def refresh(self) -> None:
         """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
-        self._forward = fastest_forward(self.policy, self._fast_rows, self.memory, most_likely=self._noise is None)
+        if not self._forward.stands():
+            self._forward = self._fastest()
+
+    def _fastest(self) -> Forward:
+        return fastest_forward(self.policy, self._fast_rows, self.memory, most_likely=self._noise is None)
 
     def expect(self, steps: int) -> None:
         """Draw the noise of the next steps at once, which is cheaper than step by step."""

@@ -43,7 +43,7 @@ def _check_rollout(run: Run, space: Space[Any], num_envs: int, n_steps: int) -> 
 def learn_observations(normalizer: ObservationNormalizer | None, rollout: Rollout, device: torch.device) -> None:
     """Let a normaliser on `device`, if there is one, learn from the observations of a rollout that were acted on."""
     if normalizer is not None:
-        valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
+        valid = None if rollout.valid.all() else torch.from_numpy(rollout.valid.reshape(-1)).to(device)
         obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device)
         normalizer.update(obs, valid)
 
