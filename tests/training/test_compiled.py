@@ -152,21 +152,33 @@ def test_compiled_steps_take_the_place_of_formulas(interpreted, quick, monkeypat
         torch.testing.assert_close(finals[one], finals[one + 1], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "batch_size", "sizes"), [("ppo", 16, [16]), ("ppo", 999, [12]), ("a2c", None, [12]), ("pg", None, [12])]
+)
 @pytest.mark.parametrize("closed_form", [True, False])
-def test_the_remainder_of_a_rollout_is_taken_as_usual(interpreted, quick, monkeypatch, closed_form):
-    """Its size may be another in each: none of them is worth a compiler."""
-    sizes = []
+def test_the_remainder_of_a_rollout_is_taken_as_usual(
+    interpreted, quick, monkeypatch, closed_form, algorithm, batch_size, sizes
+):
+    """Its size may be another in each: none of them is worth a compiler. Rollouts with resets have fewer rows, too."""
+    compiled_sizes, all_sizes = [], []
 
     class Sized(compiled.CompiledStep):
         def __init__(self, run, batch):
-            sizes.append(len(batch))
+            compiled_sizes.append(len(batch))
             super().__init__(run, batch)
 
     monkeypatch.setattr(compiled, "CompiledStep", Sized)
-    settings = {"algorithm.num_envs": 3, "env.vectorization": "native", "algorithm.batch_size": 16}
-    context = quick("CartPole-v1", "ppo", {**settings, "compile": "on", "closed_form": closed_form})
+    begin = compiled.CompileRecorder.begin_step
+    monkeypatch.setattr(
+        compiled.CompileRecorder, "begin_step", lambda self, batch: (all_sizes.append(len(batch)), begin(self, batch))[1]
+    )
+    settings = {"algorithm.num_envs": 3, "env.vectorization": "native", "compile": "on", "closed_form": closed_form}
+    settings |= {"algorithm.n_rollout_steps": 4 if batch_size != 16 else 16, "algorithm.epoch_length": 30}
+    settings |= {} if batch_size is None else {"algorithm.batch_size": batch_size}
+    context = quick("CartPole-v1", algorithm, settings)
     context.train()
-    assert sizes == [16]
+    assert len(set(all_sizes)) > 1
+    assert compiled_sizes == sizes
     assert not context.run.repeated.given_up
 
 

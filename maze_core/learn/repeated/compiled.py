@@ -53,6 +53,7 @@ class CompileRecorder:
     def __init__(self, run: Run, *, at_once: bool) -> None:
         self._run, self._at_once = run, at_once
         self._rows = getattr(run.config.algorithm, "batch_size", math.inf)
+        self._rollout = _rows_of_a_rollout(run)
 
     def begin_step(self, batch: Batch) -> bool:
         """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
@@ -68,7 +69,7 @@ class CompileRecorder:
             elif steps >= _SETTLED and self._steps_left() >= REPAYS:
                 state.compiled_from = steps + _AHEAD
         state.largest_batch = max(state.largest_batch, len(batch))
-        full = min(self._rows, state.largest_batch)  # a rollout may have fewer rows than a minibatch
+        full = min(self._rows, max(self._rollout, state.largest_batch))  # a rollout may be smaller than a minibatch
         return state.compiled_from is not None and len(batch) >= full
 
     def _steps_left(self) -> float:
@@ -93,6 +94,12 @@ class CompileRecorder:
         """Compile no more than a few kinds of batches."""
         if len(recorded) >= _KINDS:
             raise self._refusal(f"its batches have more than {_KINDS} kinds or sizes")
+
+
+def _rows_of_a_rollout(run: Run) -> int:
+    """Return how many rows a rollout has without those of resets; 0 where the parameters do not say it."""
+    steps, copies = (getattr(run.config.algorithm, name, None) or 0 for name in ("n_rollout_steps", "num_envs"))
+    return int(steps) * run.rows_of(int(copies))
 
 
 class CompiledStep:

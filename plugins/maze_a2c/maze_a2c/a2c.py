@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -71,6 +71,10 @@ class A2C(Algorithm):
             yield rows
         if not self._burn_in.active:
             self._collector.update_normalizer()
+
+    def loss_constants(self) -> Hashable:
+        """Return whether the critic learns alone, which changes with the epochs."""
+        return self._burn_in.active
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

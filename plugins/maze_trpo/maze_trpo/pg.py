@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from maze_core import Algorithm, Batch, Loss, Policy, RolloutCollector, Run, hookimpl
@@ -47,6 +47,10 @@ class PolicyGradient(Algorithm):
                 rows.extra["advantage"] = normalized(rows.extra["advantage"], rows.extra.get("group"))
             yield rows
         self._collector.update_normalizer()
+
+    def loss_constants(self) -> Hashable:
+        """Return nothing: the loss depends on tensors alone."""
+        return ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
