@@ -82,6 +82,22 @@ def test_a_run_is_that_without_recordings(started, metrics, whole_state, assert_
         assert {name: our_line[name] for name in losses} == losses
 
 
+@pytest.mark.parametrize(("algorithm", "adam"), [("a2c", {"algorithm.optimizer": "adam"}), ("pg", {})])
+def test_a_rollout_that_resets_shorten_is_taken_as_usual(quick, monkeypatch, algorithm, adam):
+    """Its size may be another in each, and a recording takes as long as several steps."""
+    sizes = []
+
+    class Sized(Rerun):
+        def __init__(self, batch, take, generators):
+            sizes.append(len(batch))
+            super().__init__(batch, take, generators)
+
+    monkeypatch.setattr(building, "repeated_steps", lambda run: RepeatedSteps(run, GraphRecorder(run, Sized)))
+    settings = {"algorithm.num_envs": 3, "env.vectorization": "native", "algorithm.n_rollout_steps": 4, **adam}
+    quick("CartPole-v1", algorithm, {**settings, "algorithm.epoch_length": 30, "closed_form": False}).train()
+    assert sizes == [12]
+
+
 def test_a_resumed_run_records_anew(started, whole_state, assert_same):
     whole, half, rest = (started("sac") for _ in range(3))
     whole.train()

@@ -18,7 +18,14 @@ from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import gradient_norm
 from maze_core.learn.repeated.machine_code import Compilation, Library, check_compiler
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
+from maze_core.learn.repeated.steps import (
+    CannotRepeatError,
+    Step,
+    errors_refuse,
+    rows_of_a_rollout,
+    tensors_of,
+    undone,
+)
 from maze_core.learn.repeated.tape import Tape
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ class CompileRecorder:
     def __init__(self, run: Run, *, at_once: bool) -> None:
         self._run, self._at_once = run, at_once
         self._rows = getattr(run.config.algorithm, "batch_size", math.inf)
-        self._rollout = _rows_of_a_rollout(run)
+        self._rollout = rows_of_a_rollout(run)
 
     def begin_step(self, batch: Batch) -> bool:
         """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
@@ -94,12 +101,6 @@ class CompileRecorder:
         """Compile no more than a few kinds of batches."""
         if len(recorded) >= _KINDS:
             raise self._refusal(f"its batches have more than {_KINDS} kinds or sizes")
-
-
-def _rows_of_a_rollout(run: Run) -> int:
-    """Return how many rows a rollout has without those of resets; 0 where the parameters do not say it."""
-    steps, copies = (getattr(run.config.algorithm, name, None) or 0 for name in ("n_rollout_steps", "num_envs"))
-    return int(steps) * run.rows_of(int(copies))
 
 
 class CompiledStep:

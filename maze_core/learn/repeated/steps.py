@@ -183,6 +183,12 @@ def _is_known(network: nn.Module) -> bool:
     return found <= {"torch", *packages()} and not hooked and not has_hooks(network)
 
 
+def rows_of_a_rollout(run: Run) -> int:
+    """Return how many rows a rollout has without those of resets; 0 where the parameters do not say it."""
+    steps, copies = (getattr(run.config.algorithm, name, None) or 0 for name in ("n_rollout_steps", "num_envs"))
+    return int(steps) * run.rows_of(int(copies))
+
+
 def tensors_of(run: Run) -> list[Tensor]:
     """Return all parameters and buffers of a run's networks, each once."""
     networks = (run.policy, *run.modules.values())
