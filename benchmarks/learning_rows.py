@@ -121,6 +121,8 @@ ROWS = (
     # With updates that are compiled from the first on: runs as short as these otherwise have none.
     Row("ppo", "CartPole-v1", 100_000, 475, settings=COMPILED, label="compiled", seeds=3),
     Row("ppo", "Pendulum-v1", 200_000, -250, settings=COMPILED, label="compiled", seeds=3),
+    Row("a2c", "CartPole-v1", 500_000, 475, settings=COMPILED, label="compiled", seeds=3),
+    Row("pg", "CartPole-v1", 200_000, 475, settings=COMPILED, label="compiled", seeds=3),
     Row("dqn", "CartPole-v1", 50_000, 475, settings=COMPILED, label="compiled", seeds=3),
     Row("sac", "Pendulum-v1", 20_000, -200, settings=COMPILED, label="compiled", seeds=3),
     Row("td3", "Pendulum-v1", 20_000, -170, settings=COMPILED, label="compiled", seeds=3),
