@@ -27,6 +27,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "config": ("tests/config/test_raw.py", "tests/plugins/test_configuration.py"),
     "command": ("tests/cli/test_errors.py",),
     "seeds": ("tests/test_seeding.py", "tests/training/test_evaluation.py"),
+    "acting": ("tests/acting/test_stepping.py",),
+    "compiled": ("tests/training/test_compiled.py",),
+    "first batches": ("tests/maze_sac/test_schedule.py",),
 }
 """The test files of each room, of which the fast tests run."""
 
@@ -350,5 +353,33 @@ MUTANTS = (
         "maze_core/run/episodes/run_evaluation.py",
         "EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride",
         "EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (0,), stride",
+    ),
+    Mutant(
+        "acting goes on with parameters that lie elsewhere now",
+        "acting",
+        "maze_core/models/plain.py",
+        "            and self._found_places() == self._places\n",
+        "",
+    ),
+    Mutant(
+        "acting goes on with modules that were exchanged",
+        "acting",
+        _NETWORK,
+        "if not self._forward.stands():",
+        "if False:",
+    ),
+    Mutant(
+        "every larger rollout is compiled anew",
+        "compiled",
+        "maze_core/learn/repeated/compiled.py",
+        "max(self._rollout, state.largest_batch)",
+        "state.largest_batch",
+    ),
+    Mutant(
+        "small batches last one update longer",
+        "first batches",
+        "plugins/maze_sac/maze_sac/sac.py",
+        "self._run.learner.steps >= config.early_updates",
+        "self._run.learner.steps > config.early_updates",
     ),
 )

@@ -153,7 +153,7 @@ def test_compiled_steps_take_the_place_of_formulas(interpreted, quick, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "batch_size", "rows"), [("ppo", 16, 16), ("ppo", 999, 12), ("a2c", None, 12), ("pg", None, 12)]
+    ("algorithm", "batch_size", "rows"), [("ppo", 16, 16), ("ppo", 999, 60), ("a2c", None, 60), ("pg", None, 60)]
 )
 @pytest.mark.parametrize("closed_form", [True, False])
 def test_the_remainder_of_a_rollout_is_taken_as_usual(
@@ -176,12 +176,13 @@ def test_the_remainder_of_a_rollout_is_taken_as_usual(
 
     monkeypatch.setattr(compiled.CompileRecorder, "begin_step", begin_step)
     settings = {"algorithm.num_envs": 3, "env.vectorization": "native", "compile": "on", "closed_form": closed_form}
-    settings |= {"algorithm.n_rollout_steps": 4 if batch_size != 16 else 16, "algorithm.epoch_length": 30}
+    settings |= {"algorithm.n_rollout_steps": 20, "algorithm.epoch_length": 30}
     settings |= {} if batch_size is None else {"algorithm.batch_size": batch_size}
     context = quick("CartPole-v1", algorithm, settings)
     context.train()
-    assert len(set(all_sizes)) > 1
-    assert compiled_sizes == [rows]
+    assert rows > all_sizes[-1] != all_sizes[0]
+    assert set(compiled_sizes) <= {rows}
+    assert compiled_sizes or batch_size is None
     assert not context.run.repeated.given_up
 
 
