@@ -29,7 +29,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "seeds": ("tests/test_seeding.py", "tests/training/test_evaluation.py"),
     "acting": ("tests/acting/test_stepping.py",),
     "compiled": ("tests/training/test_compiled.py",),
-    "first batches": ("tests/maze_sac/test_schedule.py",),
 }
 """The test files of each room, of which the fast tests run."""
 
@@ -374,12 +373,5 @@ MUTANTS = (
         "maze_core/learn/repeated/compiled.py",
         "max(self._rollout, state.largest_batch)",
         "state.largest_batch",
-    ),
-    Mutant(
-        "small batches last one update longer",
-        "first batches",
-        "plugins/maze_sac/maze_sac/sac.py",
-        "self._run.learner.steps >= config.early_updates",
-        "self._run.learner.steps > config.early_updates",
     ),
 )
