@@ -154,6 +154,7 @@ ROWS = (
     Row(
         "ppo-native-compiled-CartPole-v1", {**PPO, **COMPILED, **NATIVE}, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}
     ),
+    Row("a2c-compiled-CartPole-v1", {**A2C, **COMPILED}, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}),
     Row("a2c-native-CartPole-v1", {**A2C, **NATIVE}, "ours_onpolicy.py", SB3_ON_POLICY, {SB3: 3.0}),
     Row(
         "ppo-1024-compiled-CartPole-v1",
