@@ -370,8 +370,8 @@ MUTANTS = (
     Mutant(
         "every larger rollout is compiled anew",
         "compiled",
-        "maze_core/learn/repeated/compiled.py",
-        "max(self._rollout, state.largest_batch)",
-        "state.largest_batch",
+        "maze_core/learn/repeated/steps.py",
+        " or len(batch) < self._least",
+        "",
     ),
 )

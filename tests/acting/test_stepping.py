@@ -7,7 +7,9 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents import network
 from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.agents.forward import fastest_forward
 from maze_core.collect.agents.network import NetworkAgent, NoiseByRow, SharedNoise
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.agents.single import compute_action
@@ -214,15 +216,23 @@ def test_the_fast_way_sees_what_has_changed(change):
     assert after[0] != before
 
 
-def test_nothing_is_built_anew_where_nothing_has_changed():
-    policy = policy_of(VECTOR, spaces.Discrete(4))
+def test_nothing_is_built_anew_where_nothing_has_changed(monkeypatch):
+    policy, built = policy_of(VECTOR, spaces.Discrete(4)), []
+
+    def build(*arguments, **options):
+        built.append(fastest_forward(*arguments, **options))
+        return built[-1]
+
+    monkeypatch.setattr(network, "fastest_forward", build)
     agent = NetworkAgent(policy, SharedNoise(ROWS, torch.Generator()), fast_rows=ROWS)
-    built = agent._forward
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(1)
     agent.refresh()
-    assert agent._forward is built
+    assert len(built) == 1
+    policy.encoder.register_forward_hook(lambda *_: None)
+    agent.refresh()
+    assert len(built) == 2
 
 
 def test_the_fast_way_is_left_where_a_module_gets_a_hook():

@@ -197,7 +197,6 @@ def test_running_runs_save_themselves_where_a_searcher_breaks(tmp_path, at):
 
 
 def test_running_runs_save_themselves_where_the_disk_is_full(tmp_path, monkeypatch):
-    """Or a run cannot be started, or whoever watches has an error."""
     made, pool = sweep(tmp_path / "s", "one_by_one"), FakePool(size=3)
     made.searcher.ask = lambda number: {"algorithm.lr": 0.5 + number / 2}
     write = files.write_bytes

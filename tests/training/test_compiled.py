@@ -180,9 +180,8 @@ def test_the_remainder_of_a_rollout_is_taken_as_usual(
     settings |= {} if batch_size is None else {"algorithm.batch_size": batch_size}
     context = quick("CartPole-v1", algorithm, settings)
     context.train()
-    assert rows > all_sizes[-1] != all_sizes[0]
-    assert set(compiled_sizes) <= {rows}
-    assert compiled_sizes or batch_size is None
+    assert len({size for size in all_sizes if size < rows}) > 1
+    assert compiled_sizes == [rows]
     assert not context.run.repeated.given_up
 
 

@@ -18,14 +18,7 @@ from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import gradient_norm
 from maze_core.learn.repeated.machine_code import Compilation, Library, check_compiler
-from maze_core.learn.repeated.steps import (
-    CannotRepeatError,
-    Step,
-    errors_refuse,
-    rows_of_a_rollout,
-    tensors_of,
-    undone,
-)
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
 from maze_core.learn.repeated.tape import Tape
 
 if TYPE_CHECKING:
@@ -60,7 +53,6 @@ class CompileRecorder:
     def __init__(self, run: Run, *, at_once: bool) -> None:
         self._run, self._at_once = run, at_once
         self._rows = getattr(run.config.algorithm, "batch_size", math.inf)
-        self._rollout = rows_of_a_rollout(run)
 
     def begin_step(self, batch: Batch) -> bool:
         """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
@@ -76,7 +68,7 @@ class CompileRecorder:
             elif steps >= _SETTLED and self._steps_left() >= REPAYS:
                 state.compiled_from = steps + _AHEAD
         state.largest_batch = max(state.largest_batch, len(batch))
-        full = min(self._rows, max(self._rollout, state.largest_batch))  # a rollout may be smaller than a minibatch
+        full = min(self._rows, state.largest_batch)  # a rollout may have fewer rows than a minibatch
         return state.compiled_from is not None and len(batch) >= full
 
     def _steps_left(self) -> float:

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from maze_core.learn.repeated.steps import (
-    CannotRepeatError,
-    Step,
-    errors_refuse,
-    generators_of,
-    rows_of_a_rollout,
-    tensors_of,
-    undone,
-)
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, generators_of, tensors_of, undone
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
@@ -88,12 +80,11 @@ class GraphRecorder:
         self._run, self._learner, self._make = run, run.learner, make
         self._optimizer = cast("Adam", run.learner.optimizer)  # others are not recorded
         self._optimizer.rates_on_device()
-        self._whole = 0 if hasattr(run.config.algorithm, "batch_size") else rows_of_a_rollout(run)
 
     def begin_step(self, batch: Batch) -> bool:
-        """Let the recordings see the learning rates of this step; return False for a rollout that resets shorten."""
+        """Let the recordings see the learning rates of this step."""
         self._optimizer.refresh_rates()
-        return len(batch) >= self._whole
+        return True
 
     def record(self, batch: Batch) -> Step:
         """Record the step of a batch, and look whether the recording computes the same."""

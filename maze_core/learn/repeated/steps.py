@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,6 +94,7 @@ class RepeatedSteps:
         """True once some step could not be repeated."""
         self.recording = False
         """True while a step is recorded: its gradients must come from torch's operations."""
+        self._least = _rows_of_whole_rollouts(run)
         self._networks: list[Tensor] | None = None
         """The parameters and buffers of this epoch; None: nothing was looked at."""
 
@@ -132,7 +134,7 @@ class RepeatedSteps:
                 self._give_up("a plugin has changed the networks")
                 return None
         constants = self._algorithm.loss_constants()
-        if constants is None or batch.sequences is not None:
+        if constants is None or batch.sequences is not None or len(batch) < self._least:
             return None
         leaves = [
             (key, leaf.shape, leaf.stride(), leaf.dtype, leaf.device)
@@ -183,10 +185,15 @@ def _is_known(network: nn.Module) -> bool:
     return found <= {"torch", *packages()} and not hooked and not has_hooks(network)
 
 
-def rows_of_a_rollout(run: Run) -> int:
-    """Return how many rows a rollout has without those of resets; 0 where the parameters do not say it."""
-    steps, copies = (getattr(run.config.algorithm, name, None) or 0 for name in ("n_rollout_steps", "num_envs"))
-    return int(steps) * run.rows_of(int(copies))
+def _rows_of_whole_rollouts(run: Run) -> int:
+    """Return how many rows a batch has that is a whole rollout; 0 where batches are no whole rollouts.
+
+    One that lacks the rows of resets may have another size each time, which is no kind of its own.
+    """
+    config = run.config.algorithm
+    steps, copies = (getattr(config, name, None) or 0 for name in ("n_rollout_steps", "num_envs"))
+    rows = int(steps) * run.rows_of(int(copies))
+    return rows if rows <= getattr(config, "batch_size", math.inf) else 0
 
 
 def tensors_of(run: Run) -> list[Tensor]:
