@@ -29,6 +29,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "seeds": ("tests/test_seeding.py", "tests/training/test_evaluation.py"),
     "acting": ("tests/acting/test_stepping.py",),
     "compiled": ("tests/training/test_compiled.py",),
+    "first batches": ("tests/maze_sac/test_schedule.py",),
 }
 """The test files of each room, of which the fast tests run."""
 
@@ -373,5 +374,12 @@ MUTANTS = (
         "maze_core/learn/repeated/steps.py",
         " or len(batch) < self._least",
         "",
+    ),
+    Mutant(
+        "small batches last one update longer",
+        "first batches",
+        "plugins/maze_sac/maze_sac/sac.py",
+        "self._run.learner.steps >= config.early_updates",
+        "self._run.learner.steps > config.early_updates",
     ),
 )

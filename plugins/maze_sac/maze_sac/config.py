@@ -31,6 +31,11 @@ class SACConfig(AlgorithmConfig):
     """Updates for each environment step, all environments counted (update-to-data ratio). Below 1 some steps have none;
     fractions are carried over. None: `num_batches_per_iter` decides."""
     batch_size: params.BatchSize = 100
+    early_batch_size: params.BatchSize | None = None
+    """Rows of one minibatch in the first `early_updates`: fewer take less time, and teach as much at first. None: as
+    later on."""
+    early_updates: PositiveInt = 15_000
+    """Updates that have `early_batch_size`."""
     sequence_length: params.ReplayedLength = 20
     burn_in: params.ReplayBurnIn = 10
     critic_memory: Literal["own", "shared"] = "own"

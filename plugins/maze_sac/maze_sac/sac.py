@@ -171,7 +171,7 @@ class SAC(Algorithm):
         due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter if config.utd is None else due):
-            batch = self._collector.sample(config.batch_size, config.gamma, config.n_step, stretch)
+            batch = self._collector.sample(self._rows(), config.gamma, config.n_step, stretch)
             if (run.learner.steps + 1) % config.policy_delay:
                 batch.objective = "critic"
             if run.config.learners > 1:
@@ -179,6 +179,11 @@ class SAC(Algorithm):
             yield batch
             if self.targets is not None and run.learner.steps % config.target_update_interval == 0:
                 self.targets.follow(config.tau)
+
+    def _rows(self) -> int:
+        """Return the rows of the next batch."""
+        config, early = self.config, self.config.early_batch_size
+        return config.batch_size if early is None or self._run.learner.steps >= config.early_updates else early
 
     def loss_constants(self) -> Hashable:
         """Return nothing: the loss depends on tensors alone."""
