@@ -218,9 +218,9 @@ score counts with its whole time, marked `>`: the ratio is then a bound.
 The gate of Acrobot-v1 is out of reach: the peer often has the score at its second evaluation, and a quarter of its time
 is about what Python needs to import torch and gymnasium.
 
-The second pair of LunarLander-v3, and those of SAC and TD3 on HalfCheetah-v5, shared the machine with other work on its
-second core: all took longer, both frameworks alike. SBX runs on one core. The time in which it and Maze compile their
-updates is counted.
+The second pair of LunarLander-v3, and those of TD3 on HalfCheetah-v5, shared the machine with other work on its second
+core: all took longer, both frameworks alike. SBX runs on one core. The time in which it and Maze compile their updates
+is counted; Maze compiles on the second core, beside the training.
 
 Made by `python benchmarks/time_to_score.py`; the figures of every run are in `time_to_score.json`.
 """
