@@ -102,6 +102,7 @@ def _functions() -> str:
     """The functions that plugins call besides the members of classes."""
     from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
     from maze_core.collect.replay.collector import steps_of_each
+    from maze_core.data.batch import mean_of_rows
     from maze_core.learn.algorithm import learning_parameters
     from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
     from maze_core.learn.off_policy.quantile_loss import quantile_huber
@@ -118,7 +119,15 @@ def _functions() -> str:
     for function in (
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(check_reparametrised, check_log_probs, check_divergence),
-        *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
+        *(
+            most_likely,
+            advantage_rows,
+            actor_critic_loss,
+            mean_of_rows,
+            action_log_probs,
+            learning_parameters,
+            scheduled,
+        ),
         *(policy_parameters, with_parameters, make_head, distribution_of, value_of, twice_differentiable),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):

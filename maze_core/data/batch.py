@@ -13,6 +13,9 @@ from maze_core.base.tree import TensorTree as TensorTree
 from maze_core.base.tree import map_tree, select_rows
 from maze_core.data.sequences import Sequences
 
+ROW_WEIGHT = "row_weight"
+"""The leaf of `Batch.extra` with the weight of each row in the loss, [B], summing to 1; without it all weigh alike."""
+
 
 @dataclass(slots=True)
 class OwnStep:
@@ -55,7 +58,10 @@ class Batch:
 
     def __len__(self) -> int:
         """Return the number of rows B."""
-        return next((len(leaf) for leaf in self.leaves), 0)
+        for tree in (self.obs, self.actions, self.extra, self.next_obs):
+            for leaf in tree.values():
+                return leaf.shape[0]
+        return 0
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -131,6 +137,12 @@ def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:
     """Return consecutive parts of a tree, with `sizes` rows each."""
     columns = [torch.split(leaf, sizes) for leaf in tree.values()]
     return [{key: parts[number] for key, parts in zip(tree, columns, strict=True)} for number in range(len(sizes))]
+
+
+def mean_of_rows(values: Tensor, extra: TensorTree) -> Tensor:
+    """Return the mean of [..., B] over its rows, shape [...], by the weights that `extra` may hold as `ROW_WEIGHT`."""
+    weight = extra.get(ROW_WEIGHT)
+    return values.mean(-1) if weight is None else values @ weight
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from maze_core.base.tree import Tree
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 
+_FLAG = np.dtype(np.bool_)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -57,7 +58,7 @@ def all_finite(array: np.ndarray) -> bool:
     """Return True when an array of floats has neither NaN nor infinity."""
     # A sum of squares is finite only where all values are, and costs a third of `isfinite(array).all()`.
     # It overflows for huge finite values, so the slow test decides then.
-    flat = array.ravel()
+    flat = array if array.ndim == 1 else array.ravel()
     return math.isfinite(flat.dot(flat)) or bool(np.isfinite(array).all())
 
 
@@ -115,7 +116,7 @@ def each_row(name: str, values: Any, rows: int) -> np.ndarray:
     Raises:
         MisfitError: it has another shape, or they are no numbers.
     """
-    array = np.asarray(values)
+    array = values if type(values) is np.ndarray else np.asarray(values)
     if array.shape not in ((rows,), ()) or array.dtype.kind not in "biuf":
         raise MisfitError(f"`{name}` of shape {array.shape} and dtype {array.dtype} instead of {rows} numbers")
     return array
@@ -123,6 +124,8 @@ def each_row(name: str, values: Any, rows: int) -> np.ndarray:
 
 def flags_of(name: str, values: Any, rows: int) -> np.ndarray:
     """Return the flags `terminated` or `truncated` of N rows, `[N]`; errors as for `each_row`."""
+    if type(values) is np.ndarray and values.dtype is _FLAG and values.shape == (rows,):
+        return values  # as almost always
     array = each_row(name, values, rows)
     if array.dtype.kind != "b":
         if (odd := (array != 0) & (array != 1)).any():

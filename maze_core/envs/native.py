@@ -73,6 +73,8 @@ class NativeVectorEnv:
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
         self._valid, self._ones = np.ones(self.num_envs, np.bool_), np.ones(self.num_envs)
+        self._none = np.broadcast_to(np.False_, self.num_envs)
+        """The flags of a step that ends no episode; they cannot be changed."""
         self._filler: np.ndarray | None = None
         """The rows whose next step is filler; None: there are none."""
         self._first: Tree = {}
@@ -95,16 +97,27 @@ class NativeVectorEnv:
         filler, valid = self._filler, self._valid
         if filler is not None:
             valid = ~filler
-        self._lengths += valid
+        self._lengths += 1 if filler is None else valid
         try:
-            # Some environments return one value for all rows, or arrays that they overwrite.
-            terminated = flags_of("terminated", terminated, self.num_envs) & valid
-            truncated = (flags_of("truncated", truncated, self.num_envs) > terminated) & valid
-            rewards = each_row("rewards", reward, self.num_envs) * self._ones
+            terminated = flags_of("terminated", terminated, self.num_envs)
+            truncated = flags_of("truncated", truncated, self.num_envs)
+            rewards = each_row("rewards", reward, self.num_envs)
         except MisfitError as exc:
             raise RunError(f"{self._place(exc.row)} returned {exc}") from exc
+        over = terminated | truncated
+        if filler is not None:
+            over &= valid
+        (ended,) = over.nonzero()
+        # Some environments return arrays that they overwrite.
+        if len(ended):
+            terminated = terminated & valid
+            truncated = over & ~terminated
+        else:
+            terminated = truncated = self._none
+        if not rewards.ndim:
+            rewards = rewards * self._ones
         raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
-        self._write(observation, out, self._mode is AutoresetMode.SAME_STEP and terminated | truncated)
+        self._write(observation, out, self._mode is AutoresetMode.SAME_STEP and over)
         for events in self._by_step:
             events.end_step()
         if filler is not None:
@@ -114,7 +127,6 @@ class NativeVectorEnv:
             bad = first_bad_row(rewards)
             raise non_finite("reward", self._place(bad), rewards[bad])
         self._returns += raw
-        (ended,) = (terminated | truncated).nonzero()
         reward32 = rewards.astype(np.float32)
         result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
         result.raw = None if self._meter is None else raw.astype(np.float32)

@@ -137,6 +137,11 @@ class Algorithm(ABC, Generic[P]):
     """True: it passes rollouts of its `RolloutCollector` to the core's functions and reads no observations and actions
     of theirs itself. Where an environment has tensors on the run's device, these two stay there."""
 
+    weighs_rows: ClassVar[bool] = False
+    """True: its loss, metrics included, is a mean over the rows of a batch, by `mean_of_rows`. Where its steps are
+    repeated, batches that lack rows of a rollout are then filled up with rows that weigh nothing. A class that
+    overrides the loss, or what it is built from, declares it again."""
+
     def __init__(self, config: Any) -> None:
         self.config = config
         self.row_results: TensorTree = {}

@@ -39,7 +39,12 @@ def gradient_norm(gradients: list[Tensor]) -> Tensor:
 
 def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
     """Scale gradients in place so that their global norm is at most `limit`."""
-    torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
+    torch._foreach_mul_(gradients, clip_factor(norm, limit))
+
+
+def clip_factor(norm: Tensor, limit: float) -> Tensor:
+    """Return what gradients of this global norm are multiplied by, so that it is at most `limit`; both shape ()."""
+    return (limit / (norm + 1e-6)).clamp(max=1.0)
 
 
 def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
@@ -95,7 +100,8 @@ class Learner:
         self.set_without_optimizer: set[int] = set()
         """The ids of the parameters that the algorithm has set itself."""
         self._policy, self._modules = policy, modules
-        self._max_grad_norm = max_grad_norm
+        self.max_grad_norm = max_grad_norm
+        """The global norm to which gradients are clipped; 0: no clipping."""
         self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
         self._of_plugins = _parameters_in(plugins_optimizer)
         self._parameters = _parameters_in(optimizer) + self._of_plugins
@@ -160,17 +166,17 @@ class Learner:
                 group, or another learner was lost.
         """
         loss, gradients, norm = self.differentiated(loss, group, objective)
-        self.step_with(gradients, norm, loss.total.detach(), loss.metrics, group)
+        self.check_finite(loss.total.detach(), norm, loss.metrics, group)
+        if not (self._on_cpu and norm.item() < self.max_grad_norm):
+            self.clip(gradients, norm)
+        self.optimize()
 
-    def step_with(
-        self, gradients: list[Tensor], norm: Tensor, total: Tensor, metrics: dict[str, Tensor], group: str | None
-    ) -> None:
-        """Take the rest of a step, with the gradients that the parameters have.
+    def check_finite(self, total: Tensor, norm: Tensor, metrics: dict[str, Tensor], group: str | None) -> None:
+        """Keep the scalars of a step, and look whether loss and gradients are finite.
 
         Args:
-            gradients: those of the parameters that learn.
-            norm: of all of them together, shape ().
             total: the loss, shape ().
+            norm: of all gradients together, shape ().
             metrics: the scalars of the loss.
             group: as for `step`.
 
@@ -183,8 +189,14 @@ class Learner:
             self._unchecked.append(watch)
         elif not math.isfinite(watch.item()):
             raise RunError(f"the loss or a gradient is not finite in step {self.steps + 1}: {self._culprit()}")
-        if self._max_grad_norm > 0 and not (self._on_cpu and norm.item() < self._max_grad_norm):
-            clip_gradients(gradients, norm, self._max_grad_norm)
+
+    def clip(self, gradients: list[Tensor], norm: Tensor) -> None:
+        """Scale the gradients in place as configured."""
+        if self.max_grad_norm > 0:
+            clip_gradients(gradients, norm, self.max_grad_norm)
+
+    def optimize(self) -> None:
+        """Take the rest of a step, with the gradients that the parameters have."""
         self.optimizer.step()
         if self.plugins_optimizer is not None:
             self.plugins_optimizer.step()
@@ -193,8 +205,7 @@ class Learner:
     def take_loss(self, loss: Loss, group: str | None, objective: str) -> dict[str, Tensor]:
         """Take a step that can be recorded: no value is read, and nothing counted. Return its scalars for `count`."""
         loss, gradients, norm = self.differentiated(loss, group, objective)
-        if self._max_grad_norm > 0:
-            clip_gradients(gradients, norm, self._max_grad_norm)
+        self.clip(gradients, norm)
         self.optimizer.step()
         return {**loss.metrics, _norm_of(group): norm, _WATCH: loss.total.detach() + norm}
 

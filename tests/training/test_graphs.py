@@ -79,23 +79,34 @@ def test_a_run_is_that_without_recordings(started, metrics, whole_state, assert_
     for plain_line, our_line in zip(*(metrics(context.run_dir) for context in (plain, ours)), strict=True):
         losses = {name: value for name, value in plain_line.items() if name.startswith("loss/")}
         assert len(losses) > 2
-        assert {name: our_line[name] for name in losses} == losses
+        found = {name: our_line[name] for name in losses}
+        # With weights a mean is rounded another way.
+        assert found == (pytest.approx(losses, rel=1e-6, abs=1e-7) if name == "ppo" else losses)
 
 
 @pytest.mark.parametrize(("algorithm", "adam"), [("a2c", {"algorithm.optimizer": "adam"}), ("pg", {})])
-def test_a_rollout_that_resets_shorten_is_taken_as_usual(quick, monkeypatch, algorithm, adam):
-    """Its size may be another in each, and a recording takes as long as several steps."""
-    sizes = []
+def test_one_recording_serves_rollouts_that_resets_shorten(quick, metrics, monkeypatch, algorithm, adam, capfd):
+    """Each may have another size, and a recording takes as long as several steps."""
+    sizes, runs = [], []
 
     class Sized(Rerun):
         def __init__(self, batch, take, generators):
             sizes.append(len(batch))
             super().__init__(batch, take, generators)
 
-    monkeypatch.setattr(building, "repeated_steps", lambda run: RepeatedSteps(run, GraphRecorder(run, Sized)))
     settings = {"algorithm.num_envs": 3, "env.vectorization": "native", "algorithm.n_rollout_steps": 4, **adam}
-    quick("CartPole-v1", algorithm, {**settings, "algorithm.epoch_length": 30, "closed_form": False}).train()
+    for record in (Refused, Sized):
+        monkeypatch.setattr(
+            building, "repeated_steps", lambda run, record=record: RepeatedSteps(run, GraphRecorder(run, record))
+        )
+        runs.append(quick("CartPole-v1", algorithm, {**settings, "algorithm.epoch_length": 30, "closed_form": False}))
+        runs[-1].train()
+    assert capfd.readouterr().err.count("not repeated") == 1
     assert sizes == [12]
+    for wanted, found in zip(*(metrics(context.run_dir) for context in runs), strict=True):
+        assert found["loss/policy"] == pytest.approx(wanted["loss/policy"], rel=1e-3, abs=1e-5)
+    for mine, theirs in zip(*(context.policy.parameters() for context in runs), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
 def test_a_resumed_run_records_anew(started, whole_state, assert_same):

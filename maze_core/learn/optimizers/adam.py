@@ -94,7 +94,8 @@ class Adam(GroupedOptimizer):
     def _update(
         self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]]
     ) -> None:
-        torch._foreach_add_(state.get("counts", state["step"]), 1)  # without a gradient for each, one by one
+        for count in state.get("counts", state["step"]):  # without a gradient for each, one by one
+            count += 1
         rate = self._rates.get(id(group))
         torch._fused_adam_(
             parameters,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
-from maze_core.learn.learner import gradient_norm
+from maze_core.learn.learner import clip_factor, gradient_norm
 from maze_core.learn.repeated.machine_code import Compilation, Library, check_compiler
 from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
 from maze_core.learn.repeated.tape import Tape
@@ -55,7 +55,7 @@ class CompileRecorder:
         self._rows = getattr(run.config.algorithm, "batch_size", math.inf)
 
     def begin_step(self, batch: Batch) -> bool:
-        """Return True once compiling has begun, unless the batch is the remainder of a rollout, of any size.
+        """Return True once compiling has begun, unless the batch lacks rows that others have.
 
         Nothing but counts decides: a resumed run goes on alike.
         """
@@ -103,7 +103,8 @@ class CompiledStep:
     """
 
     def __init__(self, run: Run, batch: Batch) -> None:
-        self._run, self._unchecked = run, _CHECKED
+        self._run = run
+        self._unchecked = {"whole": _CHECKED, "filled": _CHECKED}
         tape = Tape(batch.leaves)
         with undone(run, tensors_of(run)), errors_refuse():
             outputs = self._recorded(tape, batch)
@@ -112,7 +113,10 @@ class CompiledStep:
         self._draws, self._constants = tape.draws, [constant.detach() for constant in tape.constants]
 
     def _recorded(self, tape: Tape, batch: Batch) -> list[Tensor]:
-        """Take the operations of a step down; return gradients, their norm, the loss, its metrics and row results."""
+        """Take the operations of a step down.
+
+        Returns clipped gradients, their norm before that, the loss, its metrics and row results.
+        """
         run = self._run
         parameters, kept = run.learner.parameters_of(batch.group), _attributes(run)
         run.algorithm.row_results = {}
@@ -123,6 +127,10 @@ class CompiledStep:
             found = torch.autograd.grad(loss.total, parameters, allow_unused=True)
             gradients = [gradient for gradient in found if gradient is not None]
             norm, total = gradient_norm(gradients), loss.total.detach()
+            if run.learner.max_grad_norm > 0:
+                # Where one is nan, the others stay as they are: an error names those that are not finite.
+                factor = torch.where(norm.isnan(), 1.0, clip_factor(norm, run.learner.max_grad_norm))
+                gradients = [gradient * factor for gradient in gradients]
         _check_kept(kept, _attributes(run))
         rows = run.algorithm.row_results
         self._learning = [p for p, gradient in zip(parameters, found, strict=True) if gradient is not None]
@@ -138,18 +146,20 @@ class CompiledStep:
         """End the compiler."""
         self._compilation.close()
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: Batch, filled: Batch) -> None:
         """Take the learner's step."""
-        if self._unchecked:
-            self._check(batch)
-            self._unchecked -= 1
+        which = "whole" if len(batch) == len(filled) else "filled"
+        if self._unchecked[which]:
+            self._check(batch, filled)
+            self._unchecked[which] -= 1
         learner, count = self._run.learner, len(self._learning)
-        results = self._computed(batch)
+        results = self._computed(filled)
         gradients, (norm, total), others = results[:count], results[count : count + 2], results[count + 2 :]
         learner.set_gradients(self._learning, gradients)
         metrics = dict(zip(self._names, others, strict=False))
         self._run.algorithm.row_results = dict(zip(self._row_names, others[len(self._names) :], strict=True))
-        learner.step_with(gradients, norm, total, metrics, batch.group)
+        learner.check_finite(total, norm, metrics, batch.group)
+        learner.optimize()
 
     def _computed(self, batch: Batch) -> list[Tensor]:
         if self._library is None:
@@ -159,18 +169,21 @@ class CompiledStep:
             to_stderr(f"note: the updates of {name} are compiled from step {step:,} on")
         return self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
 
-    def _check(self, batch: Batch) -> None:
-        """Raise CannotRepeatError where the code gives other results, or leaves other buffers."""
+    def _check(self, batch: Batch, filled: Batch) -> None:
+        """Raise CannotRepeatError where the code gives other results for the batch, or leaves other buffers."""
         run, networks = self._run, tensors_of(self._run)
         with undone(run, networks):
             loss = run.hooks.compute_loss(run.policy, batch)
             loss, gradients, norm = run.learner.differentiated(loss, batch.group, batch.objective)
+            run.learner.clip(gradients, norm)
             rows = run.algorithm.row_results.values()
             others = [norm, loss.total, *loss.metrics.values(), *rows, *networks]
             wanted = [each.detach().clone() for each in (*gradients, *others)]
         rounding = [0.0] * len(gradients) + [_ROUNDING] * len(others)
         with undone(run, networks):
-            found = [*self._computed(batch), *networks]
+            results = self._computed(filled)
+            first = len(results) - len(self._row_names)
+            found = [*results[:first], *(rows[: len(batch)] for rows in results[first:]), *networks]
             if len(found) != len(wanted) or not all(map(_agree, found, wanted, rounding)):
                 raise CannotRepeatError("the compiled ones give other results")
 

@@ -61,10 +61,10 @@ class _RecordedStep:
         self._learner, self._algorithm, self._graph = run.learner, run.algorithm, graph
         self._gradients = [(parameter, parameter.grad) for parameter in run.learner.parameters]
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: Batch, filled: Batch) -> None:
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
-        scalars, self._algorithm.row_results = self._graph.repeat(batch)
+        scalars, self._algorithm.row_results = self._graph.repeat(filled)
         self._learner.count(scalars)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from maze_core.base.bundled import packages
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.learner_check import IN_LOSS, declares
+from maze_core.learn.repeated.filling import Filling, rows_of_a_rollout
 from maze_core.models.memory import remembers
 from maze_core.models.plain import has_hooks
 
@@ -45,8 +46,12 @@ class Step(Protocol):
     def is_due(self) -> bool:
         """False while steps of this kind are still taken as usual."""
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: Batch, filled: Batch) -> None:
         """Take the learner's step on another batch of this kind, and set the algorithm's `row_results`.
+
+        Args:
+            batch: the batch.
+            filled: the same of this kind, perhaps with further rows, whose `row_results` are kept, too.
 
         Raises:
             CannotRepeatError: it computes something else than the code. Nothing is learnt then.
@@ -94,7 +99,7 @@ class RepeatedSteps:
         """True once some step could not be repeated."""
         self.recording = False
         """True while a step is recorded: its gradients must come from torch's operations."""
-        self._least = _rows_of_whole_rollouts(run)
+        self._least, self._filling = _rows_of_whole_rollouts(run), Filling.of(run)
         self._networks: list[Tensor] | None = None
         """The parameters and buffers of this epoch; None: nothing was looked at."""
 
@@ -104,17 +109,24 @@ class RepeatedSteps:
 
     def step(self, batch: Batch) -> None:
         """Take one optimizer step on a batch."""
-        may_record = self._recorder.begin_step(batch)
-        kind = self._kind_of(batch) if may_record and not self.given_up else None
+        filled = batch if self.given_up else self._filling.filled(batch)
+        may_record = self._recorder.begin_step(filled)
+        kind = self._kind_of(filled) if may_record and not self.given_up else None
         if kind is not None:
             try:
-                repeated = self._recording(kind, batch)
+                repeated = self._recording(kind, filled)
                 if repeated.is_due:
-                    repeated.take(batch)
+                    repeated.take(batch, filled)
+                    self._cut_row_results(len(batch), len(filled))
                     return
             except CannotRepeatError as error:
                 self._give_up(str(error))
         self._learner.step(self._run.hooks.compute_loss(self._run.policy, batch), batch.group, batch.objective)
+
+    def _cut_row_results(self, rows: int, with_further: int) -> None:
+        if rows < with_further:
+            kept = self._algorithm.row_results
+            self._algorithm.row_results = {name: leaf[:rows] for name, leaf in kept.items()}
 
     def _recording(self, kind: Hashable, batch: Batch) -> Step:
         if kind not in self._recorded:
@@ -190,10 +202,8 @@ def _rows_of_whole_rollouts(run: Run) -> int:
 
     One that lacks the rows of resets may have another size each time, which is no kind of its own.
     """
-    config = run.config.algorithm
-    steps, copies = (getattr(config, name, None) or 0 for name in ("n_rollout_steps", "num_envs"))
-    rows = int(steps) * run.rows_of(int(copies))
-    return rows if rows <= getattr(config, "batch_size", math.inf) else 0
+    rows = rows_of_a_rollout(run)
+    return rows if rows <= getattr(run.config.algorithm, "batch_size", math.inf) else 0
 
 
 def tensors_of(run: Run) -> list[Tensor]:

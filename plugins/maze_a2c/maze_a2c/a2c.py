@@ -9,7 +9,7 @@ import torch
 
 from maze_a2c.config import A2CConfig
 from maze_core.collect.rollouts.collector import RolloutCollector
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import ROW_WEIGHT, Batch, Loss
 from maze_core.learn.algorithm import Algorithm, learning_parameters
 from maze_core.learn.closed_form.terms import policy_gradient_term, squared_error_term
 from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
@@ -37,6 +37,7 @@ class A2C(Algorithm):
     supports_agents = True
     supports_learners = True
     supports_tensors = True
+    weighs_rows = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -1.0}
@@ -91,7 +92,8 @@ class A2C(Algorithm):
         if "carried" in data:  # these actions were chosen with the parameters of an earlier rollout
             policy_loss = policy_loss * importance(log_prob.detach(), data["carried"])
         critic_loss = (value - data["target"]).square()
-        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
+        entropy, weight = distribution.entropy(), data.get(ROW_WEIGHT)
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy, weight)
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return the configured optimizer over the trainable parameters."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import to_arrays
 from maze_core.collect.rollouts.collector import RolloutCollector
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import ROW_WEIGHT, Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.closed_form.terms import squared_error_term, surrogate_term
 from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
@@ -38,6 +38,7 @@ class PPO(Algorithm):
     supports_agents = True
     supports_learners = True
     supports_tensors = True
+    weighs_rows = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",
@@ -115,7 +116,8 @@ class PPO(Algorithm):
         policy_loss = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         self.row_results = {"log_ratio": log_ratio.detach()}
-        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
+        entropy, weight = distribution.entropy(), data.get(ROW_WEIGHT)
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy, weight)
 
     def _closed_form_loss(self, rows: Evaluated, data: TensorTree) -> Loss:
         """Return the same loss with its gradients written out."""

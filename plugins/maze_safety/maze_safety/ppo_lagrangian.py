@@ -13,6 +13,7 @@ from maze_core import Algorithm, Batch, Loss, Policy, RolloutCollector, Run, hoo
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, generator, integer_seed
 from maze_core.base.tree import TensorTree
+from maze_core.data.batch import mean_of_rows
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import generalized_advantages
 from maze_core.data.rollout import Rollout
@@ -34,6 +35,7 @@ class PPOLagrangian(Algorithm):
     needs_critic = True
     supports_actors = True
     supports_learners = True
+    weighs_rows = True
     info_columns: ClassVar[tuple[str, ...]] = ("cost",)
     columns: ClassVar[Mapping[str, str]] = {
         "train/cost_return_mean": "cost",
@@ -130,10 +132,10 @@ class PPOLagrangian(Algorithm):
         distribution, value = policy(batch.obs)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         self.row_results = {"log_ratio": log_ratio.detach()}
-        surrogate = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range).mean()
-        error = (value - data["target"]).square().mean()
-        cost_error = (self.cost_values(batch.obs) - data["cost_target"]).square().mean()
-        entropy = distribution.entropy().mean()
+        surrogate = mean_of_rows(clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range), data)
+        error = mean_of_rows((value - data["target"]).square(), data)
+        cost_error = mean_of_rows((self.cost_values(batch.obs) - data["cost_target"]).square(), data)
+        entropy = mean_of_rows(distribution.entropy(), data)
         total = surrogate + config.value_loss_coef * (error + cost_error) - config.entropy_coef * entropy
         parts = {"policy": surrogate, "value": error, "cost_value": cost_error, "entropy": entropy}
         return Loss(total, {name: part.detach() for name, part in parts.items()})

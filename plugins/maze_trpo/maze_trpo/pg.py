@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from maze_core import Algorithm, Batch, Loss, Policy, RolloutCollector, Run, hookimpl
+from maze_core.data.batch import mean_of_rows
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of, value_of
 from maze_trpo.config import PolicyGradientConfig
@@ -21,6 +22,7 @@ class PolicyGradient(Algorithm):
     supports_agents = True
     supports_learners = True
     supports_tensors = True
+    weighs_rows = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 
@@ -60,9 +62,10 @@ class PolicyGradient(Algorithm):
         # The weight is 1, but for agents that waited since an earlier rollout.
         log_prob = distribution.log_prob(batch.actions)
         weight = (log_prob.detach() - data["log_prob"]).exp()
-        gain, entropy = (weight * log_prob * data["advantage"]).mean(), distribution.entropy().mean()
+        gain = mean_of_rows(weight * log_prob * data["advantage"], data)
+        entropy = mean_of_rows(distribution.entropy(), data)
         loss = Loss(-gain - config.entropy_coef * entropy, {"policy": -gain.detach(), "entropy": entropy.detach()})
         if not policy.has_critic:
             return loss
-        error = (value_of(policy, batch.obs, batch.sequences) - data["target"]).square().mean()
+        error = mean_of_rows((value_of(policy, batch.obs, batch.sequences) - data["target"]).square(), data)
         return Loss(loss.total + config.value_loss_coef * error, {**loss.metrics, "value": error.detach()})
