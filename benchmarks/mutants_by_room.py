@@ -28,7 +28,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "command": ("tests/cli/test_errors.py",),
     "seeds": ("tests/test_seeding.py", "tests/training/test_evaluation.py"),
     "acting": ("tests/acting/test_stepping.py",),
-    "compiled": ("tests/training/test_compiled.py",),
+    "compiled": ("tests/training/test_compiled.py", "tests/training/test_filled_batches.py"),
     "first batches": ("tests/maze_sac/test_schedule.py",),
 }
 """The test files of each room, of which the fast tests run."""
@@ -374,6 +374,34 @@ MUTANTS = (
         "maze_core/learn/repeated/steps.py",
         " or len(batch) < self._least",
         "",
+    ),
+    Mutant(
+        "rows that fill a batch up weigh as much as others",
+        "compiled",
+        "maze_core/learn/repeated/filling.py",
+        "        weights = torch.zeros_like(self._even)\n        weights[:-missing] = 1 / (self._rows - missing)\n",
+        "        weights = self._even\n",
+    ),
+    Mutant(
+        "batches with less than half of the rows are filled up",
+        "compiled",
+        "maze_core/learn/repeated/filling.py",
+        " or 2 * missing > rows",
+        "",
+    ),
+    Mutant(
+        "rows that fill a batch up have results",
+        "compiled",
+        "maze_core/learn/repeated/steps.py",
+        "if rows < with_further:",
+        "if False:",
+    ),
+    Mutant(
+        "one gradient that is nan makes all of them nan",
+        "compiled",
+        "maze_core/learn/repeated/compiled.py",
+        "torch.where(norm.isnan(), 1.0, clip_factor(norm, run.learner.max_grad_norm))",
+        "clip_factor(norm, run.learner.max_grad_norm)",
     ),
     Mutant(
         "small batches last one update longer",

@@ -14,14 +14,9 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import RunError
-from maze_core.data.batch import ROW_WEIGHT, Batch, mean_of_rows
 from maze_core.learn.repeated import compiled, machine_code
-from maze_core.learn.repeated.filling import Filling
-from maze_core.learn.repeated.steps import RepeatedSteps
-from tests.agents import CrowdSource
 from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
-from tests.maze_safety.hazards import Hazards
 from tests.sockets import alive
 
 SMALL = {
@@ -155,127 +150,6 @@ def test_compiled_steps_take_the_place_of_formulas(interpreted, quick, monkeypat
     for one in range(3):
         assert not torch.equal(finals[one], finals[one + 1]), "both took the same way"
         torch.testing.assert_close(finals[one], finals[one + 1], rtol=1e-3, atol=1e-4)
-
-
-SHORTENED = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "env.vectorization": "native"}
-COSTS = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "algorithm.n_optimization_epochs": 2}
-FILLED = {
-    "minibatches": ("CartPole-v1", "ppo", {**SHORTENED, "algorithm.batch_size": 16}, 16),
-    "minibatches as large as a rollout": ("CartPole-v1", "ppo", {**SHORTENED, "algorithm.batch_size": 999}, 60),
-    "rollouts": ("CartPole-v1", "a2c", SHORTENED, 60),
-    "rollouts, clipped": ("CartPole-v1", "a2c", {**SHORTENED, "algorithm.max_grad_norm": 0.01}, 60),
-    "rollouts of the plain policy gradient": ("CartPole-v1", "pg", SHORTENED, 60),
-    "rollouts without a critic": ("CartPole-v1", "pg", {**SHORTENED, "model.critic": "none"}, 60),
-    "rollouts of agents that wait": (CrowdSource, "a2c", {"algorithm.n_rollout_steps": 7}, 63),
-    "minibatches with costs": (Hazards, "ppo_lagrangian", {**COSTS, "algorithm.batch_size": 16}, 16),
-}
-
-
-@pytest.fixture
-def sizes(monkeypatch):
-    """The numbers of rows of all batches, and of those that are compiled."""
-    found = {"all": [], "compiled": []}
-
-    class Sized(compiled.CompiledStep):
-        def __init__(self, run, batch):
-            found["compiled"].append(len(batch))
-            super().__init__(run, batch)
-
-    step = RepeatedSteps.step
-    monkeypatch.setattr(compiled, "CompiledStep", Sized)
-    monkeypatch.setattr(
-        RepeatedSteps, "step", lambda steps, batch: (found["all"].append(len(batch)), step(steps, batch))[1]
-    )
-    return found
-
-
-@pytest.mark.parametrize("closed_form", [True, False])
-@pytest.mark.parametrize("name", FILLED)
-def test_batches_that_lack_rows_are_filled_up(interpreted, quick, metrics, sizes, name, closed_form, capfd):
-    """Rollouts with resets have fewer rows, another number in each: one compiled step serves all."""
-    env, algorithm, settings, rows = FILLED[name]
-    runs = []
-    for setting in ("off", "on"):
-        more = {"algorithm.epoch_length": 12, "compile": setting, "closed_form": closed_form}
-        runs.append(quick(env, algorithm, {**settings, **more}))
-        runs[-1].train()
-    assert "goes on" not in capfd.readouterr().err
-    plain, ours = runs
-    assert set(sizes["compiled"]) == {rows}
-    assert {size for size in sizes["all"] if rows / 2 <= size < rows}, "no batch lacks rows"
-    assert not ours.run.repeated.given_up
-    for wanted, found in zip(*(losses(metrics(context.run_dir)) for context in runs), strict=True):
-        assert found == pytest.approx(wanted, rel=1e-3, abs=1e-5)
-    for mine, theirs in zip(ours.policy.parameters(), plain.policy.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("rows", "whole", "filled"), [(12, 16, 16), (8, 16, 16), (7, 16, 7), (17, 16, 17), (16, 16, 16), (5, 0, 5)]
-)
-def test_a_batch_with_half_of_the_rows_gets_the_others(rows, whole, filled):
-    batch = Batch(
-        {"a": torch.arange(rows), "b": torch.rand(rows, 2)}, {}, {"c": torch.rand(rows)}, {}, "critic", "critics"
-    )
-    found = Filling(whole).filled(batch)
-    assert (len(found), found.objective, found.group) == (filled, "critic", "critics")
-    assert (ROW_WEIGHT in found.extra) == (filled == whole)
-    assert ROW_WEIGHT not in batch.extra
-    for before, after in zip(batch.leaves, found.leaves, strict=False):
-        assert torch.equal(before, after[:rows])
-    for values in (batch.extra["c"], torch.stack((batch.extra["c"], batch.obs["b"][:, 0]))):
-        more = torch.cat((values, torch.rand(*values.shape[:-1], filled - rows)), -1)
-        torch.testing.assert_close(mean_of_rows(more, found.extra), values.mean(-1))
-
-
-@pytest.mark.parametrize("weighs", [True, False])
-def test_a_class_that_overrides_the_loss_says_that_it_weighs_rows(
-    interpreted, also_installed, quick, sizes, weighs, capfd
-):
-    from maze_a2c.a2c import A2C
-
-    class Own(A2C):
-        weighs_rows = weighs or A2C.weighs_rows
-        if not weighs:
-            del weighs_rows
-
-        @hookimpl
-        def compute_loss(self, policy, batch):
-            return super().compute_loss(policy, batch)
-
-        def loss_constants(self):
-            return super().loss_constants()
-
-    also_installed("algorithm", "a2c", Own)
-    context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"})
-    taken, learner = [], context.run.learner
-    step = learner.step
-    learner.step = lambda *args: (taken.append(args), step(*args))[1]
-    context.train()
-    assert sizes["compiled"] == [60]
-    shorter = [size for size in sizes["all"] if size < 60]
-    assert len(shorter) > 1
-    assert len(taken) == (0 if weighs else len(shorter))
-
-
-def test_a_loss_that_ignores_the_weights_is_noticed(interpreted, also_installed, quick, capfd):
-    from maze_a2c.a2c import A2C
-
-    class Own(A2C):
-        weighs_rows = True
-
-        @hookimpl
-        def compute_loss(self, policy, batch):
-            extra = {key: leaf for key, leaf in batch.extra.items() if key != ROW_WEIGHT}
-            return super().compute_loss(policy, Batch(batch.obs, batch.actions, extra))
-
-        def loss_constants(self):
-            return ()
-
-    also_installed("algorithm", "a2c", Own)
-    context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"})
-    context.train()
-    assert "a2c are not compiled: the compiled ones give other results; the run goes on" in capfd.readouterr().err
 
 
 def test_a_rollout_with_fewer_rows_than_a_minibatch_is_compiled(interpreted, quick, capfd):
@@ -433,6 +307,29 @@ def test_a_loss_that_is_not_finite_ends_the_run(interpreted, started):
     with pytest.raises(RunError, match="the loss or a gradient is not finite in step"):
         context.train(1)
     assert all(map(torch.equal, before, context.policy.parameters()))
+
+
+@pytest.mark.parametrize("slope", ["nan", "infinite"])
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_an_error_names_the_only_gradient_that_is_not_finite(interpreted, also_installed, quick, setting, slope):
+    """With clipping, too, which mixes all of them."""
+    from maze_a2c.a2c import A2C
+
+    class Own(A2C):
+        @hookimpl
+        def compute_loss(self, policy, batch):
+            loss, bias = super().compute_loss(policy, batch), policy.value_head.bias
+            still = bias - bias.detach()
+            return type(loss)(loss.total + (still.square() if slope == "nan" else still).sum().sqrt(), loss.metrics)
+
+        def loss_constants(self):
+            return ()
+
+    also_installed("algorithm", "a2c", Own)
+    settings = {"compile": setting, "closed_form": False, "algorithm.max_grad_norm": 0.5}
+    with pytest.raises(RunError) as caught:
+        quick("CartPole-v1", "a2c", settings).train()
+    assert str(caught.value).splitlines()[0].endswith("in step 1: loss/grad_norm, gradient of policy.value_head.bias")
 
 
 @pytest.mark.slow
