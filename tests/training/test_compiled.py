@@ -39,7 +39,7 @@ RUNS = {
     "dqn": ("CartPole-v1", "dqn", {}),
     "rainbow": ("CartPole-v1", "dqn", RAINBOW),
     "distributional dqn": ("CartPole-v1", "dqn", {"head": "categorical", "value_min": 0.0, "value_max": 20.0}),
-    "ppo": ("CartPole-v1", "ppo", {"lr_schedule": "linear", "batch_size": 24}),
+    "ppo": ("CartPole-v1", "ppo", {"lr_schedule": "linear", "batch_size": 14}),
     "ppo of two kinds of steps": (Masked, "ppo", {"critic_burn_in_epochs": 1, "batch_size": 10}),
 }
 
