@@ -32,6 +32,8 @@ ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
 ON_DEVICE = ("a2c", "pg", "ppo", "trpo")
 """The algorithms that take rollouts of tensors."""
+WEIGHING = ("a2c", "pg", "ppo", "ppo_lagrangian")
+"""The algorithms whose batches may be filled up."""
 NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
@@ -92,6 +94,7 @@ def _inapplicable(title, claim):
         *(ABOUT_LEARNING if claim.kind == "callback" and claim.name not in LEARNING else ()),
         *(NO_CONFIG if claim.kind == "command" else ()),
         *(("tensors",) if claim.kind == "algorithm" and claim.name not in ON_DEVICE else ()),
+        *(("row_weights",) if claim.kind == "algorithm" and claim.name not in WEIGHING else ()),
         *(("hooks",) if claim.kind in NO_HOOKS else ()),
         *(("core_version",) if claim.distribution == discovery.CORE else ()),
     }
