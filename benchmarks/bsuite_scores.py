@@ -49,7 +49,6 @@ class Agent(NamedTuple):
 AGENTS = {
     "ppo": Agent("ppo", ON_POLICY, 40),
     "ppo-gru": Agent("ppo", {**ON_POLICY, "model.memory": "gru", "algorithm.sequence_length": 32}, 40),
-    # bsuite's own DQN has these values, but learns from a batch after each step.
     "dqn": Agent(
         "dqn",
         {
@@ -58,7 +57,7 @@ AGENTS = {
             "algorithm.lr": 1e-3,
             "algorithm.replay_buffer_size": 10_000,
             "algorithm.initial_buffer_size": 100,
-            "algorithm.target_update_interval": 4,
+            "algorithm.target_update_interval": 250,
             "algorithm.exploration_initial": 0.05,
             "algorithm.exploration_final": 0.05,
         },
@@ -101,7 +100,9 @@ SETTINGS = """
 ## Settings
 
 Everything else has Maze's defaults. PPO divides rewards by their running scale, since bsuite examines that. DQN has the
-values of bsuite's own DQN, but learns from a batch after four steps instead of one.
+values of bsuite's own DQN, but learns from a batch after four steps instead of one, and copies its targets after 250
+updates instead of four. With four its values grow without bound on `cartpole`, whose score is then 0.01, and `deep_sea`
+has 1.00.
 """
 
 
