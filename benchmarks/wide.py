@@ -32,8 +32,9 @@ INTRODUCTION = """
 Where the time of a step of one environment goes, in microseconds, with more and more environments that gymnasium steps
 as arrays (`env.vectorization=native`), on CartPole-v1. Rollouts have 128 steps, networks two layers of 64 units for
 policy and critic each. PPO takes four passes over a rollout in four minibatches, compiled (`compile=on`), so its losses
-are part of `optimizer`; the last minibatch of a pass, which lacks the rows of resets, is filled up. The time of
-compiling is not counted. A2C takes one step of the optimizer, by formulas. One torch thread, no evaluations.
+are part of `optimizer`; the last minibatch of a pass, which lacks the rows of resets, is filled up, with 4,096
+environments computed by formulas. The time of compiling is not counted. A2C takes one step of the optimizer, by
+formulas. One torch thread, no evaluations.
 
 `environment` is gymnasium's step with Maze's checks of what it returns; the last column is gymnasium's step alone, with
 random actions, whose episodes are shorter than those of a policy that learns. `batches` is storing, advantages and

@@ -5,7 +5,7 @@ import torch
 
 from maze_core import hookimpl
 from maze_core.data.batch import ROW_WEIGHT, Batch, mean_of_rows
-from maze_core.learn.repeated import compiled
+from maze_core.learn.repeated import compiled, filling
 from maze_core.learn.repeated.filling import Filling
 from maze_core.learn.repeated.steps import RepeatedSteps
 from tests.agents import CrowdSource
@@ -86,6 +86,23 @@ def test_a_batch_with_half_of_the_rows_gets_the_others(rows, whole, filled):
     for values in (batch.extra["c"], torch.stack((batch.extra["c"], batch.obs["b"][:, 0]))):
         more = torch.cat((values, torch.rand(*values.shape[:-1], filled - rows)), -1)
         torch.testing.assert_close(mean_of_rows(more, found.extra), values.mean(-1))
+
+
+def test_large_batches_are_not_filled_up_on_a_cpu(interpreted, quick, sizes, monkeypatch):
+    """What is left of a large rollout takes less time than a whole batch."""
+    monkeypatch.setattr(filling, "_MOST", 59)
+    settings = {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"}
+    for rows, filled in ((60, False), (59, True)):
+        context = quick("CartPole-v1", "ppo", {**settings, "algorithm.batch_size": rows})
+        taken, step = [], context.run.learner.step
+        monkeypatch.setattr(
+            context.run.learner, "step", lambda *args, taken=taken, step=step: (taken.append(args), step(*args))[1]
+        )
+        sizes["all"].clear()
+        context.train()
+        lacking = [size for size in sizes["all"] if rows / 2 <= size < rows]
+        assert len(lacking) > 1
+        assert (len(taken) < len(lacking)) == filled
 
 
 @pytest.mark.parametrize("weighs", [True, False])
