@@ -142,7 +142,7 @@ def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:
 def mean_of_rows(values: Tensor, extra: TensorTree) -> Tensor:
     """Return the mean of [..., B] over its rows, shape [...], by the weights that `extra` may hold as `ROW_WEIGHT`."""
     weight = extra.get(ROW_WEIGHT)
-    return values.mean(-1) if weight is None else values @ weight
+    return values.mean(-1) if weight is None else (values * weight).sum(-1)
 
 
 @dataclass(frozen=True, slots=True)

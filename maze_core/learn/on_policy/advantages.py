@@ -58,9 +58,10 @@ def actor_critic_loss(
     """
     # For small batches the call dominates: one mean of three stacked rows is cheaper than three means.
     rows = torch.stack((policy, critic, entropy))
-    parts = rows.mean(-1) if weight is None else rows @ weight
+    # A compiler joins the product with what computes the rows, other than a matrix product.
+    parts = rows.mean(-1) if weight is None else (rows * weight).sum(-1)
     if epoch < config.critic_burn_in_epochs:  # the policy must have no gradient, not one of 0
-        total = critic.mean() if weight is None else critic @ weight
+        total = critic.mean() if weight is None else (critic * weight).sum()
     else:
         total = parts @ _coefficients(
             config.policy_loss_coef, config.value_loss_coef, -config.entropy_coef, parts.dtype, parts.device
