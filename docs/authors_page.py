@@ -119,16 +119,17 @@ def _functions() -> str:
     for function in (
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(check_reparametrised, check_log_probs, check_divergence),
+        *(most_likely, advantage_rows, actor_critic_loss, mean_of_rows, action_log_probs),
         *(
-            most_likely,
-            advantage_rows,
-            actor_critic_loss,
-            mean_of_rows,
-            action_log_probs,
             learning_parameters,
             scheduled,
+            policy_parameters,
+            with_parameters,
+            make_head,
+            distribution_of,
+            value_of,
+            twice_differentiable,
         ),
-        *(policy_parameters, with_parameters, make_head, distribution_of, value_of, twice_differentiable),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]

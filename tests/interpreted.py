@@ -30,6 +30,11 @@ class Interpretation:
         pass
 
 
+def losses(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Return the losses among the metrics of each epoch."""
+    return [{name: value for name, value in line.items() if name.startswith("loss/")} for line in lines]
+
+
 @pytest.fixture
 def interpreted() -> Iterator[None]:
     """Runs whose updates are to be compiled go through all of it but the compiler."""

@@ -141,7 +141,12 @@ def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:
 
 def mean_of_rows(values: Tensor, extra: TensorTree) -> Tensor:
     """Return the mean of [..., B] over its rows, shape [...], by the weights that `extra` may hold as `ROW_WEIGHT`."""
-    weight = extra.get(ROW_WEIGHT)
+    return weighted_mean(values, extra.get(ROW_WEIGHT))
+
+
+def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the mean of [..., B] over its rows, shape [...]; `weight`: [B], summing to 1; None: equal weights."""
+    # A compiler joins the product with what computes the values, other than a matrix product.
     return values.mean(-1) if weight is None else (values * weight).sum(-1)
 
 

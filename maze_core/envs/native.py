@@ -72,7 +72,7 @@ class NativeVectorEnv:
         self._episode = np.zeros(self.num_envs, np.int64)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
-        self._valid, self._ones = np.ones(self.num_envs, np.bool_), np.ones(self.num_envs)
+        self._valid = np.ones(self.num_envs, np.bool_)
         self._none = np.broadcast_to(np.False_, self.num_envs)
         """The flags of a step that ends no episode; they cannot be changed."""
         self._filler: np.ndarray | None = None
@@ -115,7 +115,7 @@ class NativeVectorEnv:
         else:
             terminated = truncated = self._none
         if not rewards.ndim:
-            rewards = rewards * self._ones
+            rewards = np.full(self.num_envs, rewards, np.float64)
         raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
         self._write(observation, out, self._mode is AutoresetMode.SAME_STEP and over)
         for events in self._by_step:

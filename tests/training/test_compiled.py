@@ -17,6 +17,7 @@ from maze_core.base.errors import RunError
 from maze_core.learn.repeated import compiled, machine_code
 from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
+from tests.interpreted import losses
 from tests.sockets import alive
 
 SMALL = {
@@ -55,10 +56,6 @@ def started(quick):
         return quick(env, algorithm, {**small, **own, "compile": setting, "closed_form": False, **(settings or {})})
 
     return start
-
-
-def losses(lines):
-    return [{name: value for name, value in line.items() if name.startswith("loss/")} for line in lines]
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -10,6 +10,7 @@ from maze_core.learn.repeated.filling import Filling
 from maze_core.learn.repeated.steps import RepeatedSteps
 from tests.agents import CrowdSource
 from tests.interpreted import interpreted as interpreted
+from tests.interpreted import losses
 from tests.maze_safety.hazards import Hazards
 
 SHORTENED = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "env.vectorization": "native"}
@@ -24,10 +25,6 @@ FILLED = {
     "rollouts of agents that wait": (CrowdSource, "a2c", {"algorithm.n_rollout_steps": 7}, 63),
     "minibatches with costs": (Hazards, "ppo_lagrangian", {**COSTS, "algorithm.batch_size": 16}, 16),
 }
-
-
-def losses(lines):
-    return [{name: value for name, value in line.items() if name.startswith("loss/")} for line in lines]
 
 
 @pytest.fixture
@@ -46,6 +43,18 @@ def sizes(monkeypatch):
         RepeatedSteps, "step", lambda steps, batch: (found["all"].append(len(batch)), step(steps, batch))[1]
     )
     return found
+
+
+def steps_of(learner, monkeypatch):
+    """A list of the steps that are taken as usual from now on."""
+    taken, step = [], learner.step
+
+    def counted(*args):
+        taken.append(args)
+        step(*args)
+
+    monkeypatch.setattr(learner, "step", counted)
+    return taken
 
 
 @pytest.mark.parametrize("closed_form", [True, False])
@@ -94,10 +103,7 @@ def test_large_batches_are_not_filled_up_on_a_cpu(interpreted, quick, sizes, mon
     settings = {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"}
     for rows, filled in ((60, False), (59, True)):
         context = quick("CartPole-v1", "ppo", {**settings, "algorithm.batch_size": rows})
-        taken, step = [], context.run.learner.step
-        monkeypatch.setattr(
-            context.run.learner, "step", lambda *args, taken=taken, step=step: (taken.append(args), step(*args))[1]
-        )
+        taken = steps_of(context.run.learner, monkeypatch)
         sizes["all"].clear()
         context.train()
         lacking = [size for size in sizes["all"] if rows / 2 <= size < rows]
@@ -123,8 +129,7 @@ def test_a_class_that_overrides_the_loss_says_that_it_weighs_rows(
         Own.weighs_rows = True
     also_installed("algorithm", "a2c", Own)
     context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"})
-    taken, step = [], context.run.learner.step
-    monkeypatch.setattr(context.run.learner, "step", lambda *args: (taken.append(args), step(*args))[1])
+    taken = steps_of(context.run.learner, monkeypatch)
     context.train()
     assert sizes["compiled"] == [60]
     shorter = [size for size in sizes["all"] if size < 60]

@@ -15,7 +15,7 @@ RUNS = {
     "td3": ("Pendulum-v1", SMALL),
     "dqn": ("CartPole-v1", SMALL),
     "prioritised dqn": ("CartPole-v1", {**SMALL, "algorithm.priority_exponent": 0.6, "algorithm.noisy_std": 0.5}),
-    "ppo": ("CartPole-v1", {"algorithm.batch_size": 24, "algorithm.lr_schedule": "linear", "algorithm.n_epochs": 3}),
+    "ppo": ("CartPole-v1", {"algorithm.batch_size": 8, "algorithm.lr_schedule": "linear", "algorithm.n_epochs": 3}),
     "crossq": ("Pendulum-v1", {**SMALL, "algorithm.critic_norm": "batch", "algorithm.max_grad_norm": 0.1}),
 }
 OF_SAC = {
@@ -79,9 +79,7 @@ def test_a_run_is_that_without_recordings(started, metrics, whole_state, assert_
     for plain_line, our_line in zip(*(metrics(context.run_dir) for context in (plain, ours)), strict=True):
         losses = {name: value for name, value in plain_line.items() if name.startswith("loss/")}
         assert len(losses) > 2
-        found = {name: our_line[name] for name in losses}
-        # With weights a mean is rounded another way.
-        assert found == (pytest.approx(losses, rel=1e-6, abs=1e-7) if name == "ppo" else losses)
+        assert {name: our_line[name] for name in losses} == losses
 
 
 @pytest.mark.parametrize(("algorithm", "adam"), [("a2c", {"algorithm.optimizer": "adam"}), ("pg", {})])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from maze_core.base.tree import TensorTree, flat_rows, take_rows
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, Loss, weighted_mean
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.data.rollout import carried_rows
@@ -58,10 +58,9 @@ def actor_critic_loss(
     """
     # For small batches the call dominates: one mean of three stacked rows is cheaper than three means.
     rows = torch.stack((policy, critic, entropy))
-    # A compiler joins the product with what computes the rows, other than a matrix product.
-    parts = rows.mean(-1) if weight is None else (rows * weight).sum(-1)
+    parts = weighted_mean(rows, weight)
     if epoch < config.critic_burn_in_epochs:  # the policy must have no gradient, not one of 0
-        total = critic.mean() if weight is None else (critic * weight).sum()
+        total = weighted_mean(critic, weight)
     else:
         total = parts @ _coefficients(
             config.policy_loss_coef, config.value_loss_coef, -config.entropy_coef, parts.dtype, parts.device

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,8 +41,9 @@ class Comparison(Plugin):
         loss = yield
         filled = Filling(len(batch) + len(batch) // 2).filled(batch)
         if self.algorithm is not None and len(filled) > len(batch):
-            with _results_kept(self.algorithm):
-                other = self.algorithm.compute_loss(policy, filled)
+            kept = self.algorithm.row_results
+            other = self.algorithm.compute_loss(policy, filled)
+            self.algorithm.row_results = kept
             self.compared += 1
             self.differing += [name for name, one, two in self._parts(loss, other) if not _close(one, two)]
         return loss
@@ -63,16 +63,6 @@ class Comparison(Plugin):
 
 def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
     return torch.allclose(first, second, rtol=1e-3, atol=1e-5)
-
-
-@contextmanager
-def _results_kept(algorithm: Algorithm[Any]) -> Iterator[None]:
-    """Leave what the algorithm knows about the rows of its last batch as it is."""
-    kept = algorithm.row_results
-    try:
-        yield
-    finally:
-        algorithm.row_results = kept
 
 
 def _weighs(subject: Subject) -> None:
