@@ -251,8 +251,9 @@ class Learner:
         self.steps += 1
 
     def set_gradients(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Give these parameters their gradients, and all others none."""
-        self._forget_gradients()
+        """Give these parameters, which learn, their gradients, and all others none."""
+        if len(parameters) < len(self._parameters):
+            self._forget_gradients()
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
 

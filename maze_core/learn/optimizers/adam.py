@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor
 
 from maze_core.learn.optimizers.grouped import GroupedOptimizer, Lists
 
-_OF_A_STEP = ("exp_avg", "exp_avg_sq", "step")
+_WHOLE = {"exp_avg": "means", "exp_avg_sq": "squares", "step": "counts"}
+"""What a step changes beside the parameters, and the names of the tensors that have those of a whole group."""
 
 
 class Optimizer(Protocol):
@@ -54,7 +55,7 @@ class Adam(GroupedOptimizer):
 
     def rates_on_device(self) -> None:
         """From now on read the learning rates from tensors, so that a recorded step sees their changes."""
-        for group, (parameters, _) in zip(self.param_groups, self._lists, strict=True):
+        for group, (parameters, _) in zip(self.param_groups, self.lists, strict=True):
             if parameters:
                 rate = torch.tensor(float(group["lr"]), device=parameters[0].device)
                 self._rates[id(group)] = float(group["lr"]), rate
@@ -68,21 +69,26 @@ class Adam(GroupedOptimizer):
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors that a step changes, but the parameters."""
-        return [leaf for _, state in self._lists for name in _OF_A_STEP for leaf in state.get(name, [])]
+        return [leaf for _, state in self.lists for name in _WHOLE for leaf in state.get(name, [])]
 
     def _listed(self) -> list[Lists]:
         lists = super()._listed()
         for members, state in lists:
             if members:
-                self._count_together(members, state)
+                self._keep_together(members, state)
         return lists
 
-    def _count_together(self, parameters: list[Tensor], state: dict[str, list[Tensor]]) -> None:
-        """Keep the numbers of steps of a group in one tensor: adding to each of them takes as long as the kernel."""
-        counts = torch.zeros(len(parameters), device=parameters[0].device)
-        state["counts"], state["step"] = [counts], list(counts.unbind())
-        for parameter, step in zip(parameters, state["step"], strict=True):
-            self._state[parameter]["step"] = step
+    def _keep_together(self, parameters: list[Tensor], state: dict[str, list[Tensor]]) -> None:
+        """Keep the state of a group in few tensors, of which that of a parameter is a view.
+
+        Adding to each number of steps takes as long as the kernel, and a compiler joins one loop better than many.
+        """
+        for name, whole in _WHOLE.items():
+            if name == "step" or all(map(_is_plain, parameters)):
+                flat = torch.cat([leaf.reshape(-1) for leaf in state[name]])
+                state[whole], state[name] = [flat], list(parts_of(flat, state[name]))
+                for parameter, part in zip(parameters, state[name], strict=True):
+                    self._state[parameter][name] = part
 
     def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:
         return {
@@ -94,7 +100,7 @@ class Adam(GroupedOptimizer):
     def _update(
         self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]]
     ) -> None:
-        for count in state.get("counts", state["step"]):  # without a gradient for each, one by one
+        for count in state.get(_WHOLE["step"], state["step"]):  # without a gradient for each, one by one
             count += 1
         rate = self._rates.get(id(group))
         torch._fused_adam_(
@@ -112,3 +118,13 @@ class Adam(GroupedOptimizer):
             amsgrad=False,
             maximize=False,
         )
+
+
+def parts_of(flat: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield consecutive parts of a vector, as views with the shapes of these tensors."""
+    parts = torch.split(flat, [each.numel() for each in like])
+    return (part.view(each.shape) for part, each in zip(parts, like, strict=True))
+
+
+def _is_plain(parameter: Tensor) -> bool:
+    return parameter.device.type == "cpu" and parameter.dtype == torch.float32 and parameter.is_contiguous()

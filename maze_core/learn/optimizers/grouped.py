@@ -30,7 +30,8 @@ class GroupedOptimizer(ABC):
             {**settings, **group, "params": list(group["params"])} for group in groups
         ]
         self._state = {p: self._new_state(p) for group in self.param_groups for p in group["params"]}
-        self._lists = self._listed()
+        self.lists = self._listed()
+        """The parameters of each group, and their state."""
 
     @abstractmethod
     def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -49,7 +50,7 @@ class GroupedOptimizer(ABC):
     @torch.no_grad()
     def step(self) -> None:
         """Take one step for all parameters that have a gradient."""
-        for group, (parameters, state) in zip(self.param_groups, self._lists, strict=True):
+        for group, (parameters, state) in zip(self.param_groups, self.lists, strict=True):
             gradients = [p.grad for p in parameters]
             if any(gradient is None for gradient in gradients):
                 parameters, state = self._lists_of([p for p in parameters if p.grad is not None])
@@ -64,7 +65,7 @@ class GroupedOptimizer(ABC):
     def _rebuild(self) -> None:
         before = self.state_dict()
         self._state = {p: self._new_state(p) for p in self._state}
-        self._lists = self._listed()
+        self.lists = self._listed()
         self.load_state_dict(before)
 
     def _listed(self) -> list[Lists]:

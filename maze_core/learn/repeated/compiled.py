@@ -8,7 +8,7 @@ the result into use at a step that is known beforehand.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.closed_form.gradients import is_written_out
-from maze_core.learn.learner import clip_factor, gradient_norm
+from maze_core.learn.learner import clip_factor
+from maze_core.learn.optimizers.adam import Adam, parts_of
+from maze_core.learn.optimizers.traced_adam import TracedAdam
 from maze_core.learn.repeated.machine_code import Compilation, Library, check_compiler
 from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
 from maze_core.learn.repeated.tape import Tape
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.data.batch import Batch
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.plugins.hookspecs import Run
 
 _SETTLED = 1_000
@@ -105,8 +108,9 @@ class CompiledStep:
     def __init__(self, run: Run, batch: Batch) -> None:
         self._run = run
         self._unchecked = {"whole": _CHECKED, "filled": _CHECKED}
+        self._changed = [*tensors_of(run), *_state_of(run.learner.optimizer)]
         tape = Tape(batch.leaves)
-        with undone(run, tensors_of(run)), errors_refuse():
+        with undone(run, self._changed), errors_refuse():
             outputs = self._recorded(tape, batch)
         self._compilation = Compilation(tape.description(outputs))
         self._library: Library | None = None
@@ -115,27 +119,31 @@ class CompiledStep:
     def _recorded(self, tape: Tape, batch: Batch) -> list[Tensor]:
         """Take the operations of a step down.
 
-        Returns clipped gradients, their norm before that, the loss, its metrics and row results.
+        It writes the clipped gradients, and takes the step of Adam if that can be.
+
+        Returns the norm of all gradients before clipping, the loss, its metrics and row results.
         """
-        run = self._run
-        parameters, kept = run.learner.parameters_of(batch.group), _attributes(run)
+        run, learner = self._run, self._run.learner
+        parameters, kept = learner.parameters_of(batch.group), _attributes(run)
         run.algorithm.row_results = {}
         with tape:
             loss = run.hooks.compute_loss(run.policy, batch)
             if is_written_out(loss.total):
                 raise CannotRepeatError("")
             found = torch.autograd.grad(loss.total, parameters, allow_unused=True)
-            gradients = [gradient for gradient in found if gradient is not None]
-            norm, total = gradient_norm(gradients), loss.total.detach()
-            if run.learner.max_grad_norm > 0:
-                # Where one is nan, the others stay as they are: an error names those that are not finite.
-                factor = torch.where(norm.isnan(), 1.0, clip_factor(norm, run.learner.max_grad_norm))
-                gradients = [gradient * factor for gradient in gradients]
+            total, (norm, gradient) = loss.total.detach(), _clipped(found, learner.max_grad_norm)
         _check_kept(kept, _attributes(run))
         rows = run.algorithm.row_results
-        self._learning = [p for p, gradient in zip(parameters, found, strict=True) if gradient is not None]
+        self._learning = [p for p, each in zip(parameters, found, strict=True) if each is not None]
+        kept_gradient = torch.zeros_like(gradient)
+        self._gradients = list(parts_of(kept_gradient, self._learning))
+        self._adam = TracedAdam.of(learner.optimizer, self._learning)
+        with tape:
+            kept_gradient.copy_(gradient)
+            if self._adam is not None:
+                self._adam.step(gradient, (norm + total).abs() <= torch.finfo(total.dtype).max)
         self._names, self._row_names = list(loss.metrics), list(rows)
-        return [*gradients, norm, total, *loss.metrics.values(), *rows.values()]
+        return [norm, total, *loss.metrics.values(), *rows.values()]
 
     @property
     def is_due(self) -> bool:
@@ -152,40 +160,78 @@ class CompiledStep:
         if self._unchecked[which]:
             self._check(batch, filled)
             self._unchecked[which] -= 1
-        learner, count = self._run.learner, len(self._learning)
-        results = self._computed(filled)
-        gradients, (norm, total), others = results[:count], results[count : count + 2], results[count + 2 :]
-        learner.set_gradients(self._learning, gradients)
+        learner = self._run.learner
+        optimizes, (norm, total, *others) = self._computed(filled)
+        learner.set_gradients(self._learning, self._gradients)
         metrics = dict(zip(self._names, others, strict=False))
         self._run.algorithm.row_results = dict(zip(self._row_names, others[len(self._names) :], strict=True))
         learner.check_finite(total, norm, metrics, batch.group)
-        learner.optimize()
+        if optimizes and self._adam is not None:
+            self._adam.count()
+            learner.steps += 1
+        else:
+            learner.optimize()
 
-    def _computed(self, batch: Batch) -> list[Tensor]:
+    def _computed(self, batch: Batch) -> tuple[bool, list[Tensor]]:
+        """Return whether the parameters were changed, and the outputs."""
         if self._library is None:
             self._library = self._compilation.result()
             step, objective = self._run.learner.steps + 1, f" ({batch.objective})" if batch.objective else ""
             name = f"{self._run.algorithm.config.name}{objective}"
             to_stderr(f"note: the updates of {name} are compiled from step {step:,} on")
-        return self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
+        optimizes = self._adam is not None and self._adam.prepare()
+        return optimizes, self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
 
     def _check(self, batch: Batch, filled: Batch) -> None:
         """Raise CannotRepeatError where the code gives other results for the batch, or leaves other buffers."""
-        run, networks = self._run, tensors_of(self._run)
-        with undone(run, networks):
+        run, learner = self._run, self._run.learner
+        learning = {id(parameter) for parameter in self._learning}
+        still = [tensor for tensor in tensors_of(run) if id(tensor) not in learning]
+        with undone(run, self._changed):
             loss = run.hooks.compute_loss(run.policy, batch)
-            loss, gradients, norm = run.learner.differentiated(loss, batch.group, batch.objective)
-            run.learner.clip(gradients, norm)
+            loss, gradients, norm = learner.differentiated(loss, batch.group, batch.objective)
+            learner.clip(gradients, norm)
             rows = run.algorithm.row_results.values()
-            others = [norm, loss.total, *loss.metrics.values(), *rows, *networks]
+            others = [norm, loss.total, *loss.metrics.values(), *rows, *still]
             wanted = [each.detach().clone() for each in (*gradients, *others)]
         rounding = [0.0] * len(gradients) + [_ROUNDING] * len(others)
-        with undone(run, networks):
-            results = self._computed(filled)
+        with undone(run, self._changed):
+            optimizes, results = self._computed(filled)
             first = len(results) - len(self._row_names)
-            found = [*results[:first], *(rows[: len(batch)] for rows in results[first:]), *networks]
-            if len(found) != len(wanted) or not all(map(_agree, found, wanted, rounding)):
-                raise CannotRepeatError("the compiled ones give other results")
+            found = [*self._gradients, *results[:first], *(rows[: len(batch)] for rows in results[first:]), *still]
+            same = len(found) == len(wanted) and all(map(_agree, found, wanted, rounding))
+            if optimizes and self._adam is not None:
+                self._adam.count()
+            changed = [tensor.detach().clone() for tensor in self._optimized()]
+        if not same or (optimizes and not self._optimizes_alike(changed)):
+            raise CannotRepeatError("the compiled ones give other results")
+
+    def _optimized(self) -> list[Tensor]:
+        return [*self._learning, *_state_of(self._run.learner.optimizer)]
+
+    def _optimizes_alike(self, found: list[Tensor]) -> bool:
+        """Return True if the optimizer makes the same of what a step changes, given the same gradients."""
+        learner, optimized = self._run.learner, self._optimized()
+        before = [tensor.detach().clone() for tensor in optimized]
+        with undone(self._run, self._changed):
+            learner.set_gradients(self._learning, self._gradients)
+            learner.optimizer.step()
+            changes = [tensor.detach() - old for tensor, old in zip(optimized, before, strict=True)]
+        return all(_agree(ours - old, change, 0.0) for ours, old, change in zip(found, before, changes, strict=True))
+
+
+def _clipped(found: Sequence[Tensor | None], limit: float) -> tuple[Tensor, Tensor]:
+    """Return the norm of the gradients that were found, shape (), and all of them after clipping, [P]."""
+    gradient: Tensor = torch._C._nn.flatten_dense_tensors([each for each in found if each is not None])
+    norm = gradient.norm()
+    if limit <= 0:
+        return norm, gradient
+    # Where one is nan, the others stay as they are: an error names those that are not finite.
+    return norm, gradient * torch.where(norm.isnan(), 1.0, clip_factor(norm, limit))
+
+
+def _state_of(optimizer: Optimizer) -> list[Tensor]:
+    return optimizer.tensors() if type(optimizer) is Adam else []
 
 
 def _attributes(run: Run) -> dict[tuple[str, str], Any]:
