@@ -173,8 +173,8 @@ def advantage_rows(
         extra=to_tensors(flat_rows(arrays), device),
     )
     if keep is not None:
-        batch = batch.map(lambda leaf: leaf[keep])
-        log_prob = None if log_prob is None else log_prob[keep]
+        batch = batch.map(lambda leaf: leaf.index_select(0, keep))
+        log_prob = None if log_prob is None else log_prob.index_select(0, keep)
     batch.sequences = sequences
     if log_probs:
         now = action_log_probs(policy, batch) if log_prob is None else log_prob

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _MOST = 32_768
 """Rows of a whole batch up to which filling saves time on a CPU; what is left of a larger one is quicker as it is."""
 
+_KEPT = 8
+"""Weights that are kept."""
+
 
 class Filling:
     """Gives batches the rows that they lack, and all rows their weight.
@@ -27,8 +30,8 @@ class Filling:
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._even: Tensor | None = None
-        """The weights of a whole batch."""
+        self._weights: dict[int, Tensor] = {}
+        """By the number of missing rows: all passes over a rollout need the same."""
 
     @staticmethod
     def of(run: Run) -> Filling:
@@ -46,20 +49,22 @@ class Filling:
         rows, missing = self._rows, self._rows - len(batch)
         if batch.sequences is not None or missing < 0 or 2 * missing > rows or not rows:
             return batch
-        weight = {ROW_WEIGHT: self._weights(missing, batch.leaves[0].device)}
+        weight = {ROW_WEIGHT: self._weighing(missing, batch.leaves[0].device)}
         if missing:
             batch = batch.map(lambda leaf: torch.cat((leaf, leaf[:missing])))
         extra = {**batch.extra, **weight}
         return Batch(batch.obs, batch.actions, extra, batch.next_obs, batch.objective, batch.group)
 
-    def _weights(self, missing: int, device: torch.device) -> Tensor:
-        if self._even is None or self._even.device != device:
-            self._even = torch.full((self._rows,), 1 / self._rows, device=device)
-        if not missing:
-            return self._even
-        weights = torch.zeros_like(self._even)
-        weights[:-missing] = 1 / (self._rows - missing)
-        return weights
+    def _weighing(self, missing: int, device: torch.device) -> Tensor:
+        """Return the weights of a batch, of whose rows the last are further ones."""
+        found = self._weights.get(missing)
+        if found is None or found.device != device:
+            if len(self._weights) == _KEPT:
+                self._weights.clear()
+            found = torch.zeros(self._rows, device=device)
+            found[: self._rows - missing] = 1 / (self._rows - missing)
+            self._weights[missing] = found
+        return found
 
 
 def rows_of_a_rollout(run: Run) -> int:

@@ -96,9 +96,9 @@ class PPO(Algorithm):
         """Record how far the policy moved, over all minibatches of an update at once: cheaper than for each."""
         log_ratio = torch.cat(self._log_ratios)
         self._log_ratios.clear()
-        clipped = (log_ratio.exp() - 1).abs() > self.config.clip_range
+        clipped = torch.count_nonzero((log_ratio.exp() - 1).abs() > self.config.clip_range)
         divergence = row_divergence(log_ratio).mean().item()
-        self._run.record({"loss/kl": divergence, "loss/clip_fraction": clipped.float().mean().item()})
+        self._run.record({"loss/kl": divergence, "loss/clip_fraction": clipped.item() / len(log_ratio)})
 
     def loss_constants(self) -> Hashable:
         """Return whether the critic learns alone, which changes with the epochs."""
