@@ -129,13 +129,14 @@ class RepeatedSteps:
             self._algorithm.row_results = {name: leaf[:rows] for name, leaf in kept.items()}
 
     def _recording(self, kind: Hashable, batch: Batch) -> Step:
-        if kind not in self._recorded:
-            self._recorder.make_room(self._recorded)
-            self.recording = True
-            try:
-                self._recorded[kind] = self._recorder.record(batch)
-            finally:
-                self.recording = False
+        if (found := self._recorded.get(kind)) is not None:
+            return found
+        self._recorder.make_room(self._recorded)
+        self.recording = True
+        try:
+            self._recorded[kind] = self._recorder.record(batch)
+        finally:
+            self.recording = False
         return self._recorded[kind]
 
     def _kind_of(self, batch: Batch) -> Hashable | None:
