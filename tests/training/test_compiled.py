@@ -14,6 +14,7 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import RunError
+from maze_core.learn.optimizers.traced_adam import TracedAdam
 from maze_core.learn.repeated import compiled, machine_code
 from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
@@ -271,17 +272,51 @@ def test_who_asked_for_nothing_is_not_told_what_cannot_be_compiled(
     assert ("the run goes on" in capfd.readouterr().err) == asked
 
 
-def test_one_wrong_gradient_of_a_compiler_is_noticed(interpreted, started, monkeypatch, capfd):
+@pytest.mark.parametrize("what", ["result", "gradient", "step of the optimizer"])
+def test_one_wrong_number_of_a_compiler_is_noticed(interpreted, started, monkeypatch, what, capfd):
     class Wrong(compiled.Compilation):
         def result(self):
             right = super().result()
-            return lambda inputs: [each * (1 + 0.05 * (place == 3)) for place, each in enumerate(right(inputs))]
+            return lambda inputs: [each * (1 + 0.05 * (place == 2)) for place, each in enumerate(right(inputs))]
 
-    monkeypatch.setattr(compiled, "Compilation", Wrong)
-    context = started("sac")
+    def clipped(found, limit):
+        norm, gradient = right(found, limit)
+        return norm, torch.cat((gradient[:-50], gradient[-50:] * 1.5))
+
+    def step(self, gradient, takes):
+        taken(self, torch.cat((gradient[:-50], gradient[-50:] * 0)), takes)
+
+    right, taken = compiled._clipped, TracedAdam.step
+    patched = {
+        "result": (compiled, "Compilation", Wrong),
+        "gradient": (compiled, "_clipped", clipped),
+        "step of the optimizer": (TracedAdam, "step", step),
+    }
+    monkeypatch.setattr(*patched[what])
+    context = started("ppo")
     context.train()
-    assert "sac are not compiled: the compiled ones give other results; the run goes on" in capfd.readouterr().err
+    assert "ppo are not compiled: the compiled ones give other results; the run goes on" in capfd.readouterr().err
     assert context.run.repeated.given_up
+
+
+@pytest.mark.parametrize("name", ["td3", "ppo"])
+def test_compiled_steps_follow_what_a_plugin_sets(interpreted, started, name):
+    """Settings of the optimizer, which are no part of the loss; and they leave gradients, as those of the code do."""
+    plain, ours = started(name, "off"), started(name)
+    for context in (plain, ours):
+        context.train(1)
+        for group in context.run.learner.optimizer.param_groups:
+            group.update(betas=(0.3, 0.6), eps=1e-3)
+        context.train(1)
+    assert not ours.run.repeated.given_up
+    for mine, theirs in zip(ours.policy.parameters(), plain.policy.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+    gradients = [[p.grad for p in context.run.learner.parameters] for context in (plain, ours)]
+    assert any(each is not None for each in gradients[0])
+    for mine, theirs in zip(*gradients, strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-4)
 
 
 def test_few_kinds_are_compiled(interpreted, started, monkeypatch, capfd):
@@ -294,16 +329,21 @@ def test_few_kinds_are_compiled(interpreted, started, monkeypatch, capfd):
     assert context.run.repeated.given_up
 
 
-def test_a_loss_that_is_not_finite_ends_the_run(interpreted, started):
-    context = started("sac")
+@pytest.mark.parametrize("name", ["sac", "ppo"])
+def test_a_loss_that_is_not_finite_ends_the_run(interpreted, started, name):
+    context = started(name)
     context.train(1)
-    before = [parameter.clone() for parameter in context.policy.parameters()]
-    critics = context.run.algorithm.critics
+    run, learner = context.run, context.run.learner
     with torch.no_grad():
-        critics.bias_0[0, 0, 0] = float("nan")
+        (run.algorithm.critics.bias_0 if name == "sac" else run.policy.value_head.bias).view(-1)[0] = float("nan")
+    before = [each.detach().clone() for each in (*learner.parameters, *learner.optimizer.tensors())]
+    steps = learner.steps
     with pytest.raises(RunError, match="the loss or a gradient is not finite in step"):
         context.train(1)
-    assert all(map(torch.equal, before, context.policy.parameters()))
+    after = (*learner.parameters, *learner.optimizer.tensors())
+    assert learner.steps == steps
+    for mine, old in zip(after, before, strict=True):
+        torch.testing.assert_close(mine, old, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("slope", ["nan", "infinite"])

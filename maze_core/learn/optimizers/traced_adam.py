@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.learn.optimizers.grouped import Lists
 
+_MOST = 65_536
+"""Parameters up to which this saves time; for more of them the kernel is as quick, which reads each number once."""
+
 
 class TracedAdam:
-    """The step of some groups of Adam on a CPU, for which a recording of `step` is repeated.
+    """The step of some groups of Adam on a CPU, of which a recording is repeated.
 
-    It equals that of the optimizer but for rounding, and changes the same tensors.
+    It changes the same tensors as the optimizer's own step, to the same values but for rounding.
 
     Args:
         groups: settings of each group.
@@ -33,9 +36,9 @@ class TracedAdam:
     def of(optimizer: Optimizer, parameters: list[Tensor]) -> TracedAdam | None:
         """Return that of an optimizer and the parameters that learn; None: they do not fit.
 
-        The optimizer has to be Adam, and the parameters all of some groups, in their order.
+        The optimizer has to be Adam, and the parameters all of some groups, in their order, and not too many.
         """
-        if type(optimizer) is not Adam:
+        if type(optimizer) is not Adam or sum(parameter.numel() for parameter in parameters) > _MOST:
             return None
         learning = {id(parameter) for parameter in parameters}
         pairs = zip(optimizer.param_groups, optimizer.lists, strict=True)

@@ -1,8 +1,8 @@
 """Steps of the learner that are compiled: on a CPU small operations otherwise take as long as the large ones.
 
 A step becomes the list of torch's operations that its loss and gradients consist of. A compiler joins those that pass
-over the same numbers. The optimizer's step stays that of the learner. A long run compiles in the background, and takes
-the result into use at a step that is known beforehand.
+over the same numbers. The step of Adam is among them where the networks are small; otherwise the optimizer takes it
+afterwards. A long run compiles in the background, and takes the result into use at a step that is known beforehand.
 """
 
 from __future__ import annotations
