@@ -73,8 +73,6 @@ class PPO(Algorithm):
             formulas=self._burn_in.closed_form(),
         )
         run.record(metrics)
-        if config.value_clip_range is None:
-            del rows.extra["value"]  # nobody reads it, and to shuffle it takes time
         yield from self._passes(rows)
         if self._log_ratios:  # a rollout may contain filler rows only
             self._record_divergence()
@@ -116,7 +114,7 @@ class PPO(Algorithm):
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         policy_loss = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range)
-        critic_loss = value_loss(value, data.get("value"), data["target"], config.value_clip_range)
+        critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         self.row_results = {"log_ratio": log_ratio.detach()}
         entropy, weight = distribution.entropy(), data.get(ROW_WEIGHT)
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy, weight)
@@ -126,21 +124,21 @@ class PPO(Algorithm):
         config, arrays = self.config, to_arrays(data)
         log_ratio = rows.log_prob - arrays["log_prob"]
         self.row_results = {"log_ratio": torch.from_numpy(log_ratio)}
-        critic = squared_error_term(rows.value, arrays["target"], arrays.get("value"), config.value_clip_range)
+        critic = squared_error_term(rows.value, arrays["target"], arrays["value"], config.value_clip_range)
         return rows.loss(config, surrogate_term(log_ratio, arrays["advantage"], config.clip_range), critic)
 
 
-def value_loss(value: Tensor, old_value: Tensor | None, target: Tensor, clip_range: float | None) -> Tensor:
+def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: float | None) -> Tensor:
     """Return the critic's squared error, [B]; with `clip_range` the larger of the plain and the clipped one.
 
     Args:
         value: [B], current prediction.
-        old_value: [B], prediction when the rollout was collected; None: no clipping.
+        old_value: [B], prediction when the rollout was collected.
         target: [B]
         clip_range: how far `value` may move from `old_value`; None: no clipping.
     """
     error = (value - target).square()
-    if clip_range is None or old_value is None:
+    if clip_range is None:
         return error
     clipped = old_value + (value - old_value).clamp(-clip_range, clip_range)
     return torch.max(error, (clipped - target).square())
