@@ -44,9 +44,8 @@ class TracedAdam:
         pairs = zip(optimizer.param_groups, optimizer.lists, strict=True)
         chosen = [(group, lists) for group, lists in pairs if any(id(p) in learning for p in lists[0])]
         found = [parameter for _, (members, _) in chosen for parameter in members]
-        if [id(p) for p in found] != [id(p) for p in parameters] or not all(
-            "means" in state for _, (_, state) in chosen
-        ):
+        fits = [id(p) for p in found] == [id(p) for p in parameters]
+        if not fits or not all("means" in state for _, (_, state) in chosen):
             return None
         return TracedAdam([group for group, _ in chosen], [lists for _, lists in chosen])
 
