@@ -20,7 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "priorities": ("tests/data/test_prioritized.py",),
     "replay": ("tests/data/test_replay.py", "tests/data/test_by_sequence.py", "tests/data/test_goals.py"),
     "workers": ("tests/training/test_worker_rollouts.py",),
-    "resume": ("tests/training/test_old_runs.py", "tests/training/test_resume.py"),
+    "resume": ("tests/training/test_resume.py",),
     "evaluation": ("tests/training/test_evaluation.py", "tests/callbacks/test_best_and_early_stopping.py"),
     "recordings": ("tests/maze_recordings/test_rollouts.py", "tests/maze_recordings/test_agents_recordings.py"),
     "wrappers": ("tests/maze_wrappers/test_runs.py", "tests/maze_wrappers/test_reward_oracle.py"),

@@ -18,6 +18,7 @@ from maze_core.models.policy import Policy
 from maze_core.models.scored_choices import ScoredHead, described_choices
 from maze_core.models.several.groups import GroupsConfig, own_actions
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.params import Width
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class ModelConfig(PluginConfig):
     choice_features: dict[str, str] = Field(default_factory=dict)
     """Discrete actions whose choices observations describe, with the leaf [n, F] that has a row of features for each: a
     choice is scored by its features, not by its number. Where several actors act, the action begins with the kind."""
-    choice_embedding: Width = 64
+    choice_embedding: Annotated[Width, CountsWith("choice_features")] = 64
     """Units of an embedded choice, where `choice_features` names any."""
     normalize_observations: bool = False
     """Scale float observations by their running mean and standard deviation."""
@@ -59,20 +60,20 @@ class ModelConfig(PluginConfig):
     the actors of each group by its name."""
     actor_one_hot: bool = True
     """Tell a network that several actors share which of them acts."""
-    joint_critic: bool = False
+    joint_critic: Annotated[bool, CountsWith("critic", "separate")] = False
     """One separate critic for all actors, which sees the leaves of every kind, zeros where it waits, and who acts;
     false: each group has its own critic."""
-    delta_critic: bool = False
+    delta_critic: Annotated[bool, CountsWith("critic")] = False
     """In the later turns of a decision, estimate what they add to the value of the turn before, instead of the whole
     value."""
     memory: MemoryChoice = "none"
     """What the policy remembers of an episode: `none`, or the name of a memory plugin, such as `gru`, or a mapping with
     its name and settings. A separate critic has a memory of its own."""
-    memory_size: MemorySize = 64
+    memory_size: Annotated[MemorySize, CountsWith("memory")] = 64
     """The setting `size` of the memory: its units."""
-    memory_layers: MemoryLayers = 1
+    memory_layers: Annotated[MemoryLayers, CountsWith("memory")] = 1
     """The setting `layers` of the memory."""
-    memory_window: MemoryWindow = 16
+    memory_window: Annotated[MemoryWindow, CountsWith("memory")] = 16
     """The setting `window` of the memory: rows that it looks at, the current one included."""
 
     def for_kind(self, kind: str) -> Self:

@@ -13,8 +13,11 @@ from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.repeated.choice import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
+from maze_core.models.idle import idle_model_settings
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.several.actor_normalizer import ActorNormalizer
+from maze_core.plugins.config.counting import idle_settings
+from maze_core.plugins.config.preferences import preferences
 from maze_core.run.estimation import estimate_statistics
 from maze_core.run.saved.initial_parameters import load_parameters
 from maze_core.run.saved.run_dir import find_run
@@ -84,11 +87,13 @@ def _build_algorithm(run: Run) -> None:
 
 
 def _note(run: Run) -> None:
-    """Begin the run's notes for the user with what its environments and its size call for."""
+    """Begin the run's notes for the user with what its environments, size and settings call for."""
     note = missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
     agents = len(run.environments.kind.agents)
+    usual = preferences(type(run.algorithm))
+    idle = idle_model_settings(run.config.model, run.policy, run.action_space, usual.get("model", {}))
     sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
-    run.notes = [*([note] if note else []), *sizes]
+    run.notes = [*([note] if note else []), *sizes, *idle_settings(run.config, usual), *idle]
 
 
 def _build_learner(run: Run) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.counting import idle_settings
+from maze_core.plugins.config.preferences import preferences
 from maze_core.plugins.config.presets import presets, presets_of_source
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -37,7 +39,7 @@ NEEDED = {"bc": {"algorithm.dataset": "x"}, "sacfd": {"algorithm.initial_demonst
 
 @pytest.mark.parametrize(("package", "name"), SHIPPED)
 def test_every_preset_is_valid_for_each_algorithm_of_its_package(package, name):
-    """A parameter that was renamed must be renamed in presets too: they apply without being asked for."""
+    """A parameter that was renamed must be renamed in presets too: they apply without being asked for. All count."""
     pytest.importorskip(package)
     algorithms = [claim for claim in discovery.declarations() if claim.kind == "algorithm"]
     claims = [claim for claim in algorithms if claim.entry_point.module.startswith(f"{package}.")]
@@ -47,6 +49,8 @@ def test_every_preset_is_valid_for_each_algorithm_of_its_package(package, name):
         env = "CartPole-v1" if name in ANYWHERE else name
         config = assemble(algorithm, env, preset=name, flags=NEEDED.get(algorithm, {}))
         assert config.env.id == env
+        usual = preferences(discovery.load("algorithm", algorithm))
+        assert list(idle_settings(config, usual)) == []
 
 
 @pytest.mark.parametrize(("package", "name"), OF_SOURCES)

@@ -350,7 +350,6 @@ def test_defaults_are_those_of_the_documents():
         "noise_stddev": 0.02,
         "n_eval_rollouts": 10,
         "policy_wrapper": None,
-        "shared_noise_table_size": 100_000_000,
     }
     config = ESConfig()
     assert {name: getattr(config, name) for name in wanted} == wanted

@@ -236,12 +236,13 @@ def test_groups_that_do_not_fit_the_actors_are_refused(groups, message):
         build(Carousel(), groups=groups)
 
 
-def test_groups_are_refused_where_there_are_no_actors():
+@pytest.mark.parametrize("setting", [{"groups": "per_actor"}, {"joint_critic": True}, {"actor_one_hot": False}])
+def test_settings_of_actors_are_refused_where_there_are_none(setting):
     class Plain:
         observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
 
-    with pytest.raises(ConfigError, match="groups are for environments with several actors"):
-        build(Plain(), groups="per_actor")
+    with pytest.raises(ConfigError, match=f"model.{next(iter(setting))}: is for environments with several actors"):
+        build(Plain(), **setting)
     assert not isinstance(build(Plain()), ActorPolicy)
 
 

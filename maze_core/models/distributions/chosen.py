@@ -35,7 +35,7 @@ DEFAULTS: Mapping[type[Any], str] = {
     spaces.Box: "gaussian",
 }
 """The distribution of leaves that the named one is not for, by kind of space."""
-_SHARED = ("log_std_init", "state_dependent_std", "temperature")
+SHARED = ("log_std_init", "state_dependent_std", "temperature")
 """Parameters of every model that families take over."""
 _WHERE = "model.distribution"
 
@@ -77,7 +77,7 @@ def chosen_family(options: Any) -> Family:
 
 
 def _family(given: dict[str, Any], options: Any) -> Family:
-    plugin, config = named_part("distribution", given, _WHERE, {field: getattr(options, field) for field in _SHARED})
+    plugin, config = named_part("distribution", given, _WHERE, {field: getattr(options, field) for field in SHARED})
     try:
         with named("distribution", config.name, " cannot be built"):
             family: Family = plugin(config)
@@ -86,6 +86,13 @@ def _family(given: dict[str, Any], options: Any) -> Family:
     if not hasattr(family, "config"):
         raise PluginError(f"{title('distribution', config.name)}: its `__init__` does not call that of Family")
     return family
+
+
+def shared_settings(options: Any, action_space: Space[Any]) -> set[str]:
+    """Return those of `SHARED` that the distributions of an action space have."""
+    leaves = flatten_space(action_space, "action").items()
+    families = [_fitting_family(key, space, options) for key, space in leaves]
+    return {name for name in SHARED for family in families if name in type(family.config).model_fields}
 
 
 def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Module:

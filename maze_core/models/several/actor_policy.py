@@ -344,8 +344,10 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
             raise ConfigError(
                 "no decision of this environment has several turns", "model.delta_critic", "Set it to false."
             )
-        if wanted != "shared":
-            raise ConfigError("groups are for environments with several actors, and this one has none", "model.groups")
+        for field, usual in (("groups", "shared"), ("joint_critic", False), ("actor_one_hot", True)):
+            if getattr(config, field, usual) != usual:
+                problem = "is for environments with several actors, and this one has none"
+                raise ConfigError(problem, f"model.{field}", "Next: leave it out.")
         return _checked(build, (observation_space, action_space), config)  # type: ignore[return-value]
     for key in getattr(config, "choice_features", ()):
         if key.partition("/")[0] not in actors.kinds:

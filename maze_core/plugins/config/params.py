@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo
 
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.external_fields import Outside
 
 Width = Annotated[int, Field(gt=0, le=100_000)]
@@ -24,18 +25,23 @@ LearningRateSchedule = Annotated[
 ]
 Gamma = Annotated[float, Field(ge=0, le=1, description="Discount factor of future rewards, per environment step.")]
 GaeLambda = Annotated[
-    float, Field(ge=0, le=1, description="Lambda of generalised advantage estimation: 0 one-step, 1 whole returns.")
+    float,
+    CountsWith("model.critic"),
+    Field(ge=0, le=1, description="Lambda of generalised advantage estimation: 0 one-step, 1 whole returns."),
 ]
 RolloutSteps = Annotated[int, Field(gt=0, description="Steps per environment in one rollout.")]
 SequenceLength = Annotated[
     Annotated[int, Field(gt=0)] | None,
+    CountsWith("model.memory"),
     Field(
         description="Most steps through which gradients flow back in a policy with memory (`model.memory`); shorter "
         "sequences are faster. none: the whole rollout."
     ),
 ]
 PolicyLossCoef = Annotated[float, Field(ge=0, description="Weight of the policy loss.")]
-ValueLossCoef = Annotated[float, Field(ge=0, description="Weight of the critic's squared error.")]
+ValueLossCoef = Annotated[
+    float, CountsWith("model.critic"), Field(ge=0, description="Weight of the critic's squared error.")
+]
 EntropyCoef = Annotated[float, Field(ge=0, description="Weight of the entropy bonus.")]
 MaxGradNorm = Annotated[float, Field(ge=0, description="Largest global norm of the gradients; 0: no clipping.")]
 BatchSize = Annotated[int, Field(gt=0, le=10_000_000, description="Rows of one minibatch.")]
@@ -111,6 +117,7 @@ SplitRollouts = Annotated[
 ]
 ReplayedLength = Annotated[
     int,
+    CountsWith("model.memory"),
     Field(
         gt=0,
         le=100_000,
@@ -120,6 +127,7 @@ ReplayedLength = Annotated[
 ]
 ReplayBurnIn = Annotated[
     int,
+    CountsWith("model.memory"),
     Field(
         ge=0,
         le=100_000,

@@ -25,7 +25,7 @@ def with_preferences(raw: Raw, preset: Raw, load: Loader) -> Raw:
     """
     result = dict(raw)
     try:
-        for kind, values in _preferences(load("algorithm", raw["algorithm"]["name"])).items():
+        for kind, values in preferences(load("algorithm", raw["algorithm"]["name"])).items():
             if kind == "callbacks":
                 result[kind] = _with_callbacks(raw[kind], values, load)
                 continue
@@ -55,7 +55,7 @@ def _known(values: Mapping[str, Any], kind: str, name: str, load: Loader) -> Raw
     return {key: value for key, value in values.items() if key in fields}
 
 
-def _preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
+def preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
     """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none."""
     declared: Mapping[str, Mapping[str, Any]] = getattr(algorithm, "defaults", {})
     name = getattr(algorithm, "__name__", "the algorithm")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt
 
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.run import AlgorithmConfig
 
 
@@ -21,7 +22,7 @@ class A2CConfig(AlgorithmConfig):
     num_envs: params.TrainingEnvironments = 8
     optimizer: Literal["adam", "rmsprop"] = "adam"
     """The optimizer: Adam, or RMSprop as in the paper."""
-    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    beta1: Annotated[float, Field(ge=0, lt=1), CountsWith("optimizer", "adam")] = 0.0
     """Decay of Adam's running mean of the gradients; 0: none, so that Adam is RMSprop with corrected first steps."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """Decay of the running mean square of the gradients, of either optimizer."""

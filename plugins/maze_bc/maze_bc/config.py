@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 
@@ -28,7 +29,7 @@ class BCConfig(AlgorithmConfig):
     """Percentage of the episodes held out for validation; 0: none."""
     eval_every_k_iterations: PositiveInt | None = 500
     """Minibatches between additional evaluations within an epoch; none: evaluate only at the end of each epoch."""
-    n_eval_episodes: NonNegativeInt = 8
+    n_eval_episodes: Annotated[NonNegativeInt, CountsWithout("evaluation.n_episodes")] = 8
     """Episodes per evaluation, unless `evaluation.n_episodes` is set; 0: the validation loss decides which policy is
     best."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
@@ -39,7 +40,7 @@ class BCConfig(AlgorithmConfig):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """Weight decay: an L2 penalty for `adam` and `sgd`, decoupled for `adamw`."""
     batch_size: params.BatchSize = 100
-    sequence_length: Annotated[int, Field(gt=0)] | None = None
+    sequence_length: Annotated[Annotated[int, Field(gt=0)] | None, CountsWith("model.memory")] = None
     """Most steps of a segment, for a policy with memory (`model.memory`); each segment begins with nothing remembered.
     none: whole episodes."""
     entropy_coef: params.EntropyCoef = 0.0

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.run import AlgorithmConfig
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -54,23 +55,23 @@ class ReplayedConfig(ExploringConfig):
     noisy: bool = False
     """Explore by noise on the parameters of the layers after the encoder, whose scale is learnt. Random actions come on
     top unless `exploration_initial` and `exploration_final` are 0."""
-    noisy_std: Annotated[float, Field(gt=0)] = 0.5
+    noisy_std: Annotated[float, Field(gt=0), CountsWith("noisy")] = 0.5
     """Initial scale of this noise, divided by the square root of a layer's inputs."""
     prioritized: bool = False
     """Sample steps with large errors more often."""
-    priority_exponent: Share = 0.6
+    priority_exponent: Annotated[Share, CountsWith("prioritized")] = 0.6
     """How much the error decides (alpha); 0: not at all, 1: in proportion."""
-    priority_beta: Share = 0.4
+    priority_beta: Annotated[Share, CountsWith("prioritized")] = 0.4
     """Exponent of the importance weights at the beginning; it rises to 1 at the end of the run."""
     head: Literal["expected", "quantile", "categorical"] = "expected"
     """What is learnt of the return: its mean, its quantiles (QR-DQN), or the probabilities of fixed values (C51)."""
-    quantiles: Annotated[int, Field(ge=2, le=10_000)] = 50
+    quantiles: Annotated[int, Field(ge=2, le=10_000), CountsWith("head", "quantile")] = 50
     """Number of quantiles."""
-    atoms: Annotated[int, Field(ge=2, le=10_000)] = 51
+    atoms: Annotated[int, Field(ge=2, le=10_000), CountsWith("head", "categorical")] = 51
     """Number of fixed values of a categorical head."""
-    value_min: float = -10.0
+    value_min: Annotated[float, CountsWith("head", "categorical")] = -10.0
     """The lowest of these values: no smaller discounted return can be learnt."""
-    value_max: float = 10.0
+    value_max: Annotated[float, CountsWith("head", "categorical")] = 10.0
     """The highest of these values."""
 
     @model_validator(mode="after")

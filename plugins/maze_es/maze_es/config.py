@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 
@@ -25,7 +26,7 @@ class ESConfig(AlgorithmConfig):
     step_size: Annotated[float, Field(gt=0)] = 0.01
     """Learning rate of the optimizer."""
     step_size_schedule: params.LearningRateSchedule = "constant"
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    momentum: Annotated[float, Field(ge=0, lt=1), CountsWith("optimizer", "sgd")] = 0.9
     """Momentum of `sgd`."""
     l2_penalty: Annotated[float, Field(ge=0)] = 0.005
     """Weight of the penalty on half the squared norm of the parameters."""
@@ -37,12 +38,10 @@ class ESConfig(AlgorithmConfig):
     """Pairs that a worker evaluates in one batch. Memory grows with it."""
     n_workers: Annotated[int, Field(gt=0, le=1000)] | None = None
     """Workers that evaluate the population; none: all workers of the runner. The result does not depend on it."""
-    n_eval_rollouts: PositiveInt = 10
+    n_eval_rollouts: Annotated[PositiveInt, CountsWithout("evaluation.n_episodes")] = 10
     """Episodes per evaluation, unless `evaluation.n_episodes` is set."""
     policy_wrapper: Annotated[str | dict[str, JsonValue] | None, Outside.PLUGIN] = None
     """Policy plugin that wraps the trained policy: its name, or its name and parameters; none: no wrapper."""
-    shared_noise_table_size: PositiveInt = 100_000_000
-    """Size of a shared noise table. Has no effect: directions are computed from (seed, index) without a table."""
 
     @property
     def evaluation_episodes(self) -> int:

@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 
@@ -38,13 +39,13 @@ class AdversarialConfig(AlgorithmConfig):
     """Clip range of the probability ratio of the new to the old policy, around 1."""
     normalize_advantages: params.NormalizeAdvantages = True
     normalize_rewards: params.NormalizeRewards = True
-    discriminator_lr: PositiveFloat = 1e-3
+    discriminator_lr: Annotated[PositiveFloat, CountsWith("n_discriminator_epochs")] = 1e-3
     """Learning rate of the discriminator; `lr_schedule` does not apply to it."""
     discriminator_hidden: params.Hidden = (64, 64)
     """Units of each hidden layer of the discriminator."""
     discriminator_activation: Activation = "tanh"
     """Activation of the discriminator's hidden layers."""
-    discriminator_batch_size: params.BatchSize = 256
+    discriminator_batch_size: Annotated[params.BatchSize, CountsWith("n_discriminator_epochs")] = 256
     """Steps of the policy in a minibatch of the discriminator, and on average as many of the expert."""
     n_discriminator_epochs: NonNegativeInt = 1
     """Passes of the discriminator over each rollout; 0: it stays as it was drawn."""

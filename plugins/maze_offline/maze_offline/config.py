@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 
@@ -85,5 +86,5 @@ class TD3BCConfig(OfflineConfig):
     """Updates of the critics for each one of the policy and of all targets."""
     target_noise: Noise = 0.2
     """Standard deviation of the noise on the target policy's actions, in half-ranges (target policy smoothing)."""
-    target_noise_clip: Noise = 0.5
+    target_noise_clip: Annotated[Noise, CountsWith("target_noise")] = 0.5
     """Largest noise on the target policy's actions, in half-ranges."""

@@ -11,6 +11,7 @@ from maze_core.collect.replay.collector import steps_of_each
 from maze_core.models.blocks import Activation
 from maze_core.models.stacked_norms import Norm
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 
@@ -20,10 +21,10 @@ class SACConfig(AlgorithmConfig):
 
     epoch_length: PositiveInt = 100
     """Updates per epoch."""
-    n_rollout_steps: params.RolloutSteps = 1
+    n_rollout_steps: Annotated[params.RolloutSteps, CountsWithout("collect_steps")] = 1
     num_envs: params.TrainingEnvironments = 1
-    rollouts_per_iteration: params.RolloutsPerIteration = 1
-    num_batches_per_iter: params.BatchesPerIteration = 1
+    rollouts_per_iteration: Annotated[params.RolloutsPerIteration, CountsWithout("collect_steps")] = 1
+    num_batches_per_iter: Annotated[params.BatchesPerIteration, CountsWithout("utd")] = 1
     collect_steps: params.CollectSteps | None = None
     """Environment steps, summed over all environments, before the next updates; rounded up to whole steps of all
     environments. None: `n_rollout_steps` and `rollouts_per_iteration` decide."""
@@ -34,22 +35,22 @@ class SACConfig(AlgorithmConfig):
     early_batch_size: params.BatchSize | None = None
     """Rows of one minibatch in the first `early_updates`: fewer take less time, and teach as much at first. None: as
     later on."""
-    early_updates: PositiveInt = 15_000
+    early_updates: Annotated[PositiveInt, CountsWith("early_batch_size")] = 15_000
     """Updates that have `early_batch_size`."""
     sequence_length: params.ReplayedLength = 20
     burn_in: params.ReplayBurnIn = 10
-    critic_memory: Literal["own", "shared"] = "own"
+    critic_memory: Annotated[Literal["own", "shared"], CountsWith("model.memory")] = "own"
     """Memory of the critics, for a policy with memory: `own`: each critic has one; `shared`: all critics share one."""
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    entropy_coef_lr: Annotated[float, Field(gt=0)] = 7e-4
+    entropy_coef_lr: Annotated[float, Field(gt=0), CountsWith("entropy_tuning")] = 7e-4
     """Learning rate of the entropy coefficient."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.2
     """Weight of the entropy in the objective (alpha); its initial value if `entropy_tuning` is on."""
     entropy_tuning: bool = True
     """Learn the entropy coefficient so that the policy's entropy stays near a target."""
-    target_entropy_multiplier: float = 1.0
+    target_entropy_multiplier: Annotated[float, CountsWith("entropy_tuning")] = 1.0
     """Factor of the target entropy, which is -1 per dimension of Box actions plus 0.98 log n per discrete choice among
     n."""
     gamma: params.Gamma = 0.99
@@ -58,7 +59,7 @@ class SACConfig(AlgorithmConfig):
     target_update_interval: params.TargetInterval = 1
     replay_buffer_size: params.ReplayBufferSize = 1_000_000
     initial_buffer_size: params.InitialBufferSize = 10_000
-    initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    initial_sampling_policy: Annotated[params.InitialSamplingPolicy, CountsWithout("initial_demonstrations")] = "random"
     her_goals: params.HindsightGoals = 0
     initial_demonstrations: Annotated[Path | None, Outside.NOTHING] = None
     """Folder of recorded trajectories that fill the buffer first, instead of `initial_sampling_policy`."""

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.run import AlgorithmConfig
 
 
@@ -21,7 +22,7 @@ class AlphaZeroConfig(AlgorithmConfig):
     """Those of evaluations, and of a trained policy that acts; none: as many as in training."""
     exploration: PositiveFloat = 1.25
     """Weight of the network's policy in the search (c of PUCT): more looks at more actions."""
-    noise_alpha: PositiveFloat = 1.0
+    noise_alpha: Annotated[PositiveFloat, CountsWith("noise_share")] = 1.0
     """Concentration of the Dirichlet noise on the policy at the root, in training: about 10 divided by the number of
     actions."""
     noise_share: Annotated[float, Field(ge=0, lt=1)] = 0.25

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWithout
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 
@@ -26,7 +27,7 @@ class DTConfig(AlgorithmConfig):
     target_return: Annotated[float, Field(ge=-1e30, le=1e30)] | None = None
     """Return that is asked for where an episode begins, in rewards as the wrappers make them; none: what
     `return_expectile` says."""
-    return_expectile: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    return_expectile: Annotated[Annotated[float, Field(ge=0.5, lt=1)] | None, CountsWithout("target_return")] = None
     """Learn which returns are within reach from an observation, and ask for this expectile of them: 0.9 is what good
     episodes get from there. None: ask for the return of the best recorded episode, wherever an episode begins."""
     context: Annotated[int, Field(gt=0, le=1000)] = 20

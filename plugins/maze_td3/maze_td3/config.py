@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt
 
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.run import AlgorithmConfig
 
 Noise = Annotated[float, Field(ge=0, le=100)]
@@ -36,7 +37,7 @@ class TD3Config(AlgorithmConfig):
     """Updates of the critics for each one of the policy and of all targets."""
     target_noise: Noise = 0.2
     """Standard deviation of the noise on the target policy's actions, in half-ranges (target policy smoothing)."""
-    target_noise_clip: Noise = 0.5
+    target_noise_clip: Annotated[Noise, CountsWith("target_noise")] = 0.5
     """Largest noise on the target policy's actions, in half-ranges."""
     exploration_noise: Noise = 0.1
     """Standard deviation of the noise on actions while collecting, in half-ranges."""
