@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
+from maze_core.plugins.further_metrics import add
 from maze_core.plugins.losses import problem_of
 from maze_core.plugins.members import (
     HOOKS,
@@ -247,6 +249,12 @@ class Hooks:
         """Tell the observers that training begins. A ConfigError of one of them ends the run."""
         self._notify("on_run_start", run=run)
 
+    def on_metrics(self, run: Run, metrics: dict[str, float]) -> dict[str, float]:
+        """Return the metrics of an epoch with those that observers add."""
+        whole = ClosedDict(metrics)
+        self._notify("on_metrics", lambda found: add(whole, found), run=run, metrics=whole)
+        return dict(whole)
+
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Tell the observers about a finished epoch."""
         self._notify("on_epoch_end", run=run, epoch=epoch)
@@ -341,7 +349,7 @@ class Hooks:
         got = "None" if result is None else type(result).__name__
         return PluginError(f"hook {hook} returned {got} instead of {wanted}; implemented by {', '.join(titles)}")
 
-    def _notify(self, hook: str, **arguments: Any) -> None:
+    def _notify(self, hook: str, take: Callable[[Any], None] = lambda _: None, /, **arguments: Any) -> None:
         for each, implementation in self._observers[hook]:
             if id(each.plugin) in self._failed:
                 if hook == "on_run_end":
@@ -349,7 +357,7 @@ class Hooks:
                         _call(implementation, arguments)
                 continue
             try:
-                _call(implementation, arguments)
+                take(_call(implementation, arguments))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # a failing observer must not end the run
