@@ -19,7 +19,7 @@ class ClosedDict(dict[str, V]):
             "figures into run.histograms and run.figures there, or while the epoch is trained."
         )
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
     update = setdefault = pop = popitem = clear = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
