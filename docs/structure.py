@@ -83,6 +83,7 @@ TIMELINE = {
     },
     "each epoch": {
         "on_evaluation": "evaluations within the epoch",
+        "on_metrics": "metrics that plugins add",
         "on_epoch_end": "all metrics; may stop the run",
         "on_checkpoint": "the best, the last: complete on disk",
     },

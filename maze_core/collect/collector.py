@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ Kept = Stateful | np.random.Generator | torch.Generator
 
 class Collector(ABC):
     """Collects the data that an algorithm learns from. `Algorithm.keep` connects it with the run."""
+
+    calls: ClassVar[tuple[str, ...]] = ()
+    """The hooks of plugins that the data pass. The constructor of a collector announces them: `run.hooks.announce`."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

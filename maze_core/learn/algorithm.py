@@ -137,6 +137,11 @@ class Algorithm(ABC, Generic[P]):
     """True: it passes rollouts of its `RolloutCollector` to the core's functions and reads no observations and actions
     of theirs itself. Where an environment has tensors on the run's device, these two stay there."""
 
+    calls: tuple[str, ...] | None = None
+    """The hooks of other plugins that its runs call, of those that not every run does: such as `("compute_loss",
+    *RolloutCollector.calls)`. `maze plugins info` shows them. Without `compute_loss`, or `on_evaluation`, plugins that
+    count on it are refused; what collectors call is known from them. None: it does not say, and computes losses."""
+
     weighs_rows: ClassVar[bool] = False
     """True: its loss, metrics included, is a mean over the rows of a batch, by `mean_of_rows`. Where its steps are
     repeated, batches that lack rows of a rollout are then filled up with rows that weigh nothing. A class that

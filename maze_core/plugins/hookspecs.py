@@ -197,11 +197,27 @@ class HookSpecs:
         """
 
     @hookspec
+    def on_metrics(self, run: Run, metrics: Mapping[str, float]) -> Mapping[str, float] | None:
+        """Return further metrics of an epoch, by full name such as `train/weight_norm`; optional.
+
+        When: after each epoch's evaluation, before the policy is ranked by its score and before `on_epoch_end`, so that
+        every logger has them, whatever the order of the plugins. Call rule: all, in the order of the plugins; `metrics`
+        is what the epoch has so far. What is put into `run.histograms` and `run.figures` belongs to this epoch, too.
+        An error is reported once and the run continues; a `RunError` ends it.
+
+            class Norm(Plugin):
+                @hookimpl
+                def on_metrics(self, run):
+                    return {"train/weight_norm": sum(p.norm() for p in run.policy.parameters())}
+        """
+
+    @hookspec
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Observe an epoch: its number, counters and all training and evaluation metrics.
 
         When: after each epoch's evaluation, before the checkpoint `last` is written. `run.stop(reason)` ends the
-        run after this epoch. An error is reported once and the run continues; a `RunError` ends it.
+        run after this epoch. The report is complete: what is added to it, or recorded here, is an error; `on_metrics`
+        adds metrics. An error is reported once and the run continues; a `RunError` ends it.
         """
 
     @hookspec

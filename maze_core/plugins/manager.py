@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
+from maze_core.plugins.further_metrics import add
 from maze_core.plugins.losses import problem_of
 from maze_core.plugins.members import (
     HOOKS,
@@ -56,9 +58,8 @@ class Hooks:
         self.members = tuple(members)
         self._warn = warn or to_stderr
         self._failed: set[int] = set()
-        self._agent_is_wrapped = False
-        self._planned: set[str] = set()
-        """The purposes for which a planner was asked for."""
+        self.announced: set[str] = set()
+        """The hooks that the data of this run pass, as its collectors said when they were built."""
         self._manager = Registry(self.members)
         self._observers = {name: list(self._in_order(name)) for name in HOOKS if name.startswith("on_")}
         self._changers = {name: list(self._in_order(name)) for name in HOOKS if name.startswith("change_")}
@@ -106,6 +107,13 @@ class Hooks:
         """Return the plugins that implement one of these hooks, in order."""
         there = {id(each.plugin) for hook in hooks for each, _ in self._in_order(hook)}
         return [each for each in self.members if id(each.plugin) in there]
+
+    def announce(self, *hooks: str) -> None:
+        """Say, while the algorithm is set up, which hooks its data will pass, such as `change_rollout`.
+
+        The core's collectors do it. A plugin whose hooks of this kind are all missing here is refused.
+        """
+        self.announced.update(hooks)
 
     def make_env(
         self, config: PluginConfig, seed: int, index: int, purpose: str = "training"
@@ -182,7 +190,7 @@ class Hooks:
 
     def wrap_agent(self, run: Run, agent: Agent, env: VectorEnv) -> Agent:
         """Return the agent that collects rollouts, as plugins wrapped it."""
-        self._agent_is_wrapped = True
+        self.announce("wrap_agent")
         for _, implementation in self._in_order("wrap_agent"):
             with self._named("wrap_agent"):
                 agent = _call(implementation, {"run": run, "agent": agent, "env": env}) or agent
@@ -199,7 +207,8 @@ class Hooks:
         Raises:
             ConfigError: two plugins look ahead, or one looks ahead and another changes who acts.
         """
-        self._planned.add(purpose)
+        if purpose == "training":
+            self.announce("build_planner")
         found: list[tuple[Member, Planner]] = []
         for each, implementation in self._in_order("build_planner"):
             with self._named("build_planner"):
@@ -218,21 +227,6 @@ class Hooks:
                 "Leave one of them out.",
             )
         return found[0][1] if found else None
-
-    def plans_elsewhere(self) -> str | None:
-        """Return the plugin that looks ahead, but not in training, as the algorithm collects its data another way."""
-        looking = self.implementers("build_planner")
-        return looking[0].name if looking and "training" not in self._planned else None
-
-    def check_wrapped(self, algorithm: str) -> None:
-        """Raise ConfigError for a plugin that wraps the agent of a run whose algorithm never asked for it."""
-        for each, _ in self._in_order("wrap_agent"):
-            if not self._agent_is_wrapped:
-                raise ConfigError(
-                    f"{each.name} changes who acts while rollouts are collected, and {algorithm} does that elsewhere",
-                    "algorithm",
-                    "Next: maze train ppo, or a2c.",
-                )
 
     @property
     def changes_rollouts(self) -> bool:
@@ -254,6 +248,12 @@ class Hooks:
     def on_run_start(self, run: Run) -> None:
         """Tell the observers that training begins. A ConfigError of one of them ends the run."""
         self._notify("on_run_start", run=run)
+
+    def on_metrics(self, run: Run, metrics: dict[str, float]) -> dict[str, float]:
+        """Return the metrics of an epoch with those that observers add."""
+        whole = ClosedDict(metrics)
+        self._notify("on_metrics", lambda found: add(whole, found), run=run, metrics=whole)
+        return dict(whole)
 
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Tell the observers about a finished epoch."""
@@ -349,7 +349,7 @@ class Hooks:
         got = "None" if result is None else type(result).__name__
         return PluginError(f"hook {hook} returned {got} instead of {wanted}; implemented by {', '.join(titles)}")
 
-    def _notify(self, hook: str, **arguments: Any) -> None:
+    def _notify(self, hook: str, take: Callable[[Any], None] = lambda _: None, /, **arguments: Any) -> None:
         for each, implementation in self._observers[hook]:
             if id(each.plugin) in self._failed:
                 if hook == "on_run_end":
@@ -357,7 +357,7 @@ class Hooks:
                         _call(implementation, arguments)
                 continue
             try:
-                _call(implementation, arguments)
+                take(_call(implementation, arguments))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # a failing observer must not end the run

@@ -9,6 +9,7 @@ from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_memory_of, check_optimizer
+from maze_core.learn.hook_check import check_called
 from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.repeated.choice import repeated_steps
 from maze_core.learn.several_learners import further_learners
@@ -78,11 +79,7 @@ def _build_algorithm(run: Run) -> None:
     with isolated_rng(integer_seed(run.seed, Purpose.GLOBAL, _SETUP)):
         answers.set_up(run.algorithm, run.algorithm.setup_loss, run)
         answers.set_up(run.algorithm, run.algorithm.setup, run)
-    run.hooks.check_wrapped(run.config.algorithm.name)
-    if (looking := run.hooks.plans_elsewhere()) is not None:
-        run.notes.append(
-            f"{looking} looks ahead in evaluations only: {run.config.algorithm.name} collects without a planner"
-        )
+    run.notes += check_called(run.hooks, run.algorithm)
     _build_learner(run)
 
 

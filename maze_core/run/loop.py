@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
+from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import LostError, PluginError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
@@ -75,6 +76,7 @@ def _epoch(run: Run) -> None:
     """
     algorithm, learner, compute_loss, repeated = run.algorithm, run.learner, run.hooks.compute_loss, run.repeated
     learner.check_policy()
+    run.take_values(True)
     if repeated is not None:
         repeated.begin_epoch()
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
@@ -102,11 +104,17 @@ def _epoch(run: Run) -> None:
             losses = learner.epoch_metrics() | run.side_learners.epoch_metrics()
             metrics = run.statistics.epoch_metrics() | losses | speed | results
             run.histograms |= run.statistics.histograms
+            run.statistics.closed = True
             run.end_epoch()
-            run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))
+            report = run.report(run.epoch, run.hooks.on_metrics(run, metrics))
+            run.take_values(False)
+            run.hooks.on_epoch_end(run, report)
     except EvaluationInterrupted:
+        run.take_values(False)
         run.save_last()
         raise
+    finally:
+        run.take_values(False)
 
 
 def _check_steps(run: Run) -> None:
@@ -165,7 +173,7 @@ def _summary(run: Run, outcome: Outcome, reason: str, final: dict[str, float]) -
         env_steps=run.env_steps,
         updates=run.updates,
         seconds=run.seconds,
-        final_evaluation=final,
+        final_evaluation=ClosedDict(final),
         best_score=run.state.best_score,
         best_epoch=run.state.best_epoch,
     )

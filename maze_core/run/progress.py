@@ -97,7 +97,10 @@ class RunProgress(ABC):
         self.state.end_epoch()
 
     def record(self, metrics: dict[str, float]) -> None:
-        """Add values to this epoch's metrics by full name, such as `train/explained_variance`; means are reported."""
+        """Add values to this epoch's metrics by full name, such as `train/explained_variance`; means are reported.
+
+        While an epoch is trained, or before the first; at its end the hook `on_metrics` adds metrics.
+        """
         self.statistics.record(metrics)
 
     # The clock

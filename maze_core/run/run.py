@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.process_state import isolated_rng
@@ -82,7 +83,7 @@ class Run(RunProgress):
         self.seed: int = config.seed
         self.preset = preset
         self.histograms: dict[str, Histogram] = {}
-        """Histograms for the next report, by metric name; callbacks and algorithms may add some."""
+        """Histograms for the next report, by metric name; callbacks and algorithms may add some, until `on_metrics`."""
         self.figures: dict[str, Any] = {}
         """Pictures for the next report, by name, as `EpochReport.figures` describes them; likewise."""
         self.init_from: Path | None = None
@@ -283,7 +284,7 @@ class Run(RunProgress):
                 lambda: self.terminated or (self.interrupted and not before),
                 self.planning("evaluation") if look_ahead and policy is None else None,
             )
-            self.histograms |= self.evaluation.histograms
+            self.histograms = type(self.histograms)({**self.histograms, **self.evaluation.histograms})
             return metrics
         finally:
             self.progress.phase = "training"
@@ -321,7 +322,15 @@ class Run(RunProgress):
         histograms, self.histograms = self.histograms, {}
         figures, self.figures = self.figures, {}
         counts = epoch, self.env_steps, self.updates, self.seconds
-        return EpochReport(*counts, metrics, is_best, ties_best, histograms, figures)
+        drawn = ClosedDict(histograms), ClosedDict(figures)
+        return EpochReport(*counts, ClosedDict(metrics), is_best, ties_best, *drawn)
+
+    def take_values(self, taken: bool) -> None:
+        """Take values for the next report, or refuse them: no report follows, or it is that of another epoch."""
+        kind: Any = dict if taken else ClosedDict
+        if type(self.histograms) is not kind:
+            self.histograms, self.figures = kind(self.histograms), kind(self.figures)
+        self.statistics.closed = not taken
 
     # Saving
 

@@ -229,12 +229,21 @@ def test_plugin_pages():
     (page,) = json.loads(maze("plugins", "info", "PPO", "--json").stdout)
     assert (page["kind"], page["name"], page["distribution"]) == ("algorithm", "ppo", "maze-ppo")
     assert page["hooks"] == ["compute_loss"]
+    assert page["calls"] == ["compute_loss", "wrap_agent", "build_planner", "change_rollout"]
     assert {"name": "clip_range", "type": "FLOAT", "default": "0.2", "range": "> 0"}.items() <= next(
         each.items() for each in page["parameters"] if each["name"] == "clip_range"
     )
     text = maze("plugins", "info", "ppo").stdout
     assert "clip_range" in text
     assert "ppo.py" in text
+
+
+def test_the_pages_of_plugins_say_who_calls_their_hooks():
+    (page,) = json.loads(maze("plugins", "info", "self_play", "--json").stdout)
+    assert set(page["called_by"]) == {"wrap_agent", "change_rollout"}
+    assert {"ppo", "gail"} <= set(page["called_by"]["wrap_agent"]) < set(page["called_by"]["change_rollout"])
+    assert "impala" in page["called_by"]["change_rollout"]
+    assert "calls:        none" in maze("plugins", "info", "cma_es").stdout
 
 
 def test_config_show_prints_what_train_would_use(tmp_path):

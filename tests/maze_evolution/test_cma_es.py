@@ -58,6 +58,18 @@ def test_a_strategy_goes_on_bit_equally_and_leaves_numpys_generator_alone(size, 
     assert not np.array_equal(again.ask(), told(Strategy(np.zeros(size), 0.5, 8, 4, diagonal=diagonal), 14).ask())
 
 
+@pytest.mark.parametrize(
+    ("size", "diagonal", "generations"), [(5, False, 0), (5, True, 60), (40, False, 40), (40, True, 60)]
+)
+def test_the_stddev_is_that_of_the_members(size, diagonal, generations):
+    strategy = Strategy(np.zeros(size), 0.5, 400, 3, diagonal=diagonal)
+    scales = np.logspace(0, 3, size)  # step size and covariances go apart
+    for _ in range(generations):
+        strategy.tell(-np.square(strategy.ask() * scales).sum(1))
+    members = strategy.ask()
+    assert strategy.stddev == pytest.approx(np.sqrt(np.square(members - strategy.mean).mean()), rel=0.1)
+
+
 def test_it_finds_the_maximum():
     strategy = told(Strategy(np.zeros(4), 0.5, 8, 1, diagonal=False), 120)
     np.testing.assert_allclose(strategy.mean, np.arange(4), atol=1e-4)

@@ -192,7 +192,7 @@ def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state,
         (RPS, "ppo", ["player_7"], "callbacks.self_play.opponents: there is no agent 'player_7'"),
         (RPS, "ppo", ["player_0", "player_1"], "all agents are opponents"),
         ("CartPole-v1", "ppo", ["player_1"], "Agents of this environment: a single one"),
-        (RPS, "impala", ["player_1"], "self_play changes who acts while rollouts are collected, and impala"),
+        (RPS, "impala", ["player_1"], "self_play works by its hook wrap_agent, which impala never calls"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_the_first_step(quick, env, algorithm, opponents, message):

@@ -129,6 +129,7 @@ def _page(info: PluginInfo) -> dict[str, Any]:
         for flag in flags(plugin.Config)
     ]  # fmt: skip
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
+    page |= _calls(info.kind, plugin, page["hooks"])
     page["presets"] = []
 
     def warn(error: Exception) -> None:
@@ -143,12 +144,29 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     return page
 
 
+def _calls(kind: str, plugin: Any, hooks: list[str]) -> dict[str, Any]:
+    """Return which hooks of others an algorithm calls, and which algorithms call those of another plugin.
+
+    Only of the hooks that not every algorithm calls.
+    """
+    from maze_core.learn.hook_check import NOT_ALWAYS, callers
+
+    if kind == "algorithm":
+        return {} if plugin.calls is None else {"calls": list(plugin.calls)}
+    found = {hook: callers(hook) for hook in hooks if hook in NOT_ALWAYS}
+    return {"called_by": found} if found else {}
+
+
 def _print_page(page: dict[str, Any]) -> None:
     facts = ["kind", "name", "distribution", "version", "state", "detail", "summary", "help", "file"]
-    for fact in [*facts, "hooks", "presets"]:
+    if page.get("calls") == []:
+        page = {**page, "calls": "none of the hooks by which other plugins change what it learns"}
+    for fact in [*facts, "hooks", "calls", "presets"]:
         value = page.get(fact)
         if value:
             output.say(f"{fact + ':':14}{', '.join(value) if isinstance(value, list) else value}")
+    for hook, algorithms in page.get("called_by", {}).items():
+        output.say(f"{'called by:':14}{hook}: {', '.join(algorithms) or 'none'}")
     if page.get("parameters"):
         typer.echo("")
         headers = ("name", "type", "default", "range", "description")

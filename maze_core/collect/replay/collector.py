@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, torch_generator
@@ -113,6 +113,8 @@ class ReplayCollector(Collector):
         MazeError: the demonstrations cannot be loaded, or were recorded in other spaces.
     """
 
+    calls: ClassVar[tuple[str, ...]] = ("build_planner", "change_transitions")
+
     def __init__(
         self,
         run: Run,
@@ -136,6 +138,7 @@ class ReplayCollector(Collector):
         if memory is not None:
             check_sequences(run.config, memory, capacity, num_envs, run.rows_of(num_envs))
         self._run, self._n_steps, self._initial_steps = run, n_steps, initial_steps
+        run.hooks.announce(*self.calls)
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)

@@ -23,6 +23,7 @@ class StoredReplay:
 
     def __init__(self, run: Run, buffer: ReplayBuffer) -> None:
         self._run, self.buffer = run, buffer
+        run.hooks.announce("change_transitions")
         self._order = generator(run.seed, Purpose.REPLAY)
         self._log: ReplayLog | None = None
 

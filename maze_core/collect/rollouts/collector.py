@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -59,6 +59,8 @@ class RolloutCollector(Collector):
         reward_scale: scales the rewards of each rollout, after plugins have changed it; None: rewards stay as they are.
     """
 
+    calls: ClassVar[tuple[str, ...]] = ("wrap_agent", "build_planner", "change_rollout")
+
     def __init__(
         self,
         run: Run,
@@ -68,6 +70,7 @@ class RolloutCollector(Collector):
         reward_scale: RewardScale | None = None,
     ) -> None:
         self._run = run
+        run.hooks.announce(*self.calls)
         run.explores = exploration is not None
         self._reward_scale = reward_scale
         self._actors = actors_of(run.observation_space)

@@ -42,6 +42,8 @@ class EpochStatistics:
     def __init__(self) -> None:
         self._episodes: list[Episode] = []
         self._values: dict[str, list[float]] = {}
+        self.closed = False
+        """True from the report of an epoch to the beginning of the next: what is recorded then belongs to neither."""
         self.histograms: dict[str, Histogram] = {}
         """Those of the last epoch's events, by metric name."""
 
@@ -53,8 +55,13 @@ class EpochStatistics:
         """Add values by metric name; the epoch reports the mean of those that are not nan.
 
         Raises:
-            PluginError: one of them is not a number.
+            PluginError: one of them is not a number, or no epoch is under way.
         """
+        if self.closed:
+            raise PluginError(
+                f"{', '.join(map(shown, values))} is recorded where no epoch is under way, so no logger would show it\n"
+                "Next: return it from the hook on_metrics, which is called before an epoch is reported."
+            )
         for name, value in values.items():
             try:
                 self._values.setdefault(str(name), []).append(as_number(value))

@@ -38,6 +38,7 @@ class A2C(Algorithm):
     supports_learners = True
     supports_tensors = True
     weighs_rows = True
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -1.0}

@@ -46,10 +46,13 @@ class BC(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    calls: tuple[str, ...] | None = ("compute_loss", "on_evaluation")
     columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "validation/loss": "val loss", "loss/entropy": "entropy"}
 
     def check(self, config: RunConfig) -> None:
         """Refuse runs counted in environment steps, and those with neither evaluation nor validation."""
+        if self.config.eval_every_k_iterations is None:
+            self.calls = ("compute_loss",)
         if config.steps is not None:
             raise ConfigError("bc trains on recorded data and takes no environment steps", "steps", "Next: --epochs")
         if not config.evaluation_episodes and not self.config.validation_percentage:

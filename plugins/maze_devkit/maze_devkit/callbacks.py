@@ -4,57 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import MazeError
-from maze_core.plugins.config.assembly import assemble
-from maze_core.plugins.hook_kinds import implemented
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.run import api
 from maze_core.run.report import EpochReport, RunSummary
-from maze_devkit import runs
+from maze_devkit import callback_spaces, runs
+from maze_devkit.callback_runs import EPOCHS, LEARNING, algorithms, given_up, hooks_of, loader, quiet, started
 from maze_devkit.findings import Check, Failed, NotApplicable
-from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone
-from maze_devkit.reference import Reference
-from maze_devkit.runs import quick
 from maze_devkit.subject import Subject
 
 if TYPE_CHECKING:
     import torch
 
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
-_EPOCHS = 3
-_LEARNING = (
-    "build_modules",
-    "compute_loss",
-    "wrap_agent",
-    "build_planner",
-    "change_rollout",
-    "change_transitions",
-    "build_policy",
-)
-"""Hooks with which a callback affects what is learned."""
 _PLANTED = "planted by the conformance kit"
-
-
-class _Telling(Reference):
-    """Calls all hooks of observers in each epoch."""
-
-    def epoch_metrics(self) -> dict[str, float]:
-        """Evaluate and save within the epoch."""
-        self._run.evaluate_within_epoch({})
-        self._run.save_checkpoint("best")
-        return {}
 
 
 class _Raising:
@@ -75,31 +48,6 @@ def _fail(*_: object) -> None:
     raise ZeroDivisionError(_PLANTED)
 
 
-@contextmanager
-def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
-    """Start a run of three epochs with the callback, or with the replacement of its class."""
-    config, name = subject.config, subject.name
-    subject.build()
-    load = _load(subject, {("callback", name): instead} if instead else {})
-    flags = {
-        **quick(subject.walk.run, load),
-        "env.name": "factory",
-        "seed": 1,
-        "algorithm.name": "reference",
-        "algorithm.n_epochs": _EPOCHS,
-        "algorithm.epoch_length": 2,
-        **subject.walk.run,
-        f"callbacks.{name}": config.model_dump(mode="json"),
-    }
-    with closing(api.start(assemble(preset="none", flags=flags, load=load), folder, load=load)) as run:
-        yield run
-
-
-def _load(subject: Subject, more: Mapping[tuple[str, str], Any]) -> Loader:
-    """Return a loader with the callback, the trial's environment or the kit's, its algorithm, and `more` classes."""
-    return subject.load(subject.walk.env or Walk, {("algorithm", "reference"): _Telling, **more})
-
-
 def _trained(subject: Subject, folder: Path) -> RunSummary:
     """Complete a run with the callback, with its output suppressed.
 
@@ -107,7 +55,7 @@ def _trained(subject: Subject, folder: Path) -> RunSummary:
         NotApplicable: it does not finish, see the check `observes`.
     """
     try:
-        with _quiet(), _run(subject, folder) as run:
+        with quiet(), started(subject, folder) as run:
             return api.carry_out(run)
     except NotApplicable:
         raise
@@ -117,27 +65,20 @@ def _trained(subject: Subject, folder: Path) -> RunSummary:
         raise NotApplicable("a run with it fails, see the check `observes`") from error
 
 
-@contextmanager
-def _quiet() -> Iterator[io.StringIO]:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        yield said
-
-
 def _observes(subject: Subject) -> None:
-    with _quiet() as said:
-        try:
-            with _run(subject, subject.folder / "run") as run:
-                api.carry_out(run)
-        except MazeError as error:
-            raise Failed(f"a run with it fails: {error}") from error
-    broken = [line for line in said.getvalue().splitlines() if "failed and is no longer called" in line]
-    if broken:
-        raise Failed(broken[0])
+    for algorithm in algorithms(subject):
+        with quiet() as said:
+            try:
+                with started(subject, subject.folder / algorithm, algorithm) as run:
+                    api.carry_out(run)
+            except MazeError as error:
+                raise Failed(f"a run with it fails: {error}") from error
+        if broken := given_up(said):
+            raise Failed(broken)
 
 
 def _never_stops(subject: Subject) -> None:
-    with _quiet(), _run(subject, subject.folder / "run") as run:
+    with quiet(), started(subject, subject.folder / "run") as run:
         try:
             api.carry_out(run)
         except Exception as error:
@@ -153,7 +94,7 @@ def _never_stops(subject: Subject) -> None:
 def _bears_an_error(subject: Subject, hook: str) -> None:
     """Check that a run continues when the hook raises, and that a warning says why the callback is not called again."""
     ended = f"where its {hook} raises, a run"
-    with _quiet() as said, _run(subject, subject.folder / hook, _Raising(subject, hook)) as run:
+    with quiet() as said, started(subject, subject.folder / hook, instead=_Raising(subject, hook)) as run:
         try:
             outcome = api.carry_out(run).outcome
         except BaseException as error:
@@ -193,6 +134,7 @@ def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str)
     try:
         hooks.on_run_start(run)
         for report in reports:
+            hooks.on_metrics(run, report.metrics)
             hooks.on_epoch_end(run, report)
             hooks.on_evaluation(run, report)
         hooks.on_run_end(run, summary)
@@ -203,35 +145,41 @@ def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str)
 
 
 def _deterministic(subject: Subject) -> None:
-    if names := runs.differing(_learned(subject, "first"), _learned(subject, "second")):
-        raise Failed(f"two runs with the same seed differ in {len(names)} tensors, such as {names[0]}")
+    for algorithm in algorithms(subject):
+        if names := runs.differing(_learned(subject, "first", algorithm), _learned(subject, "second", algorithm)):
+            raise Failed(f"two runs with the same seed differ in {len(names)} tensors, such as {names[0]}")
 
 
 def _resumes(subject: Subject) -> None:
-    whole, folder = _learned(subject, "whole"), subject.folder / "split"
-    _learned(subject, "split", until=1)
-    with _quiet(), closing(api.reopen(folder, load=_load(subject, {}))) as run:
+    for algorithm in algorithms(subject):
+        _resumes_with(subject, algorithm)
+
+
+def _resumes_with(subject: Subject, algorithm: str) -> None:
+    whole, folder = _learned(subject, "whole", algorithm), subject.folder / f"split {algorithm}"
+    _learned(subject, "split", algorithm, until=1)
+    with quiet(), closing(api.reopen(folder, load=loader(subject))) as run:
         api.carry_out(run)
         names = runs.differing(whole, _all_learned(run))
-    if names and runs.differing(whole, _learned(subject, "again")):
+    if names and runs.differing(whole, _learned(subject, "again", algorithm)):
         raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
     if names:
         raise Failed(
-            f"{_EPOCHS} epochs, and one epoch plus {_EPOCHS - 1} after the run was reopened, differ in {len(names)} of "
+            f"{EPOCHS} epochs, and one epoch plus {EPOCHS - 1} after the run was reopened, differ in {len(names)} of "
             f"{len(whole)} tensors, such as {names[0]}"
         )
 
 
-def _learned(subject: Subject, folder: str, until: int | None = None) -> dict[str, torch.Tensor]:
+def _learned(subject: Subject, folder: str, algorithm: str, until: int | None = None) -> dict[str, torch.Tensor]:
     """Train a run with the callback to its end, or for `until` epochs of it, and return what it learned.
 
     Raises:
         NotApplicable: the callback does not take part in learning, or the run fails.
     """
-    if not set(implemented(type(subject.build()))) & set(_LEARNING):
+    if not set(hooks_of(subject)) & set(LEARNING):
         raise NotApplicable("it only observes")
     try:
-        with _quiet(), _run(subject, subject.folder / folder) as run:
+        with quiet(), started(subject, subject.folder / f"{folder} {algorithm}", algorithm) as run:
             run.until_epoch = until or run.until_epoch
             api.carry_out(run)
             return _all_learned(run)
@@ -296,6 +244,7 @@ CHECKS = (
         "returns, or give them to `SideLearner.keep`, and seed generators anew in each epoch.",
         _resumes,
     ),
+    callback_spaces.CHECK,
     Check(
         "writes_in_the_run_directory",
         "It writes only to the run directory.",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
+
+from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
@@ -51,3 +54,38 @@ class Reference(Algorithm):
         distribution, value = policy(batch.obs)
         policy_loss = -(distribution.log_prob(batch.actions) * batch.extra["advantage"]).mean()
         return Loss(policy_loss + (value - batch.extra["target"]).square().mean())
+
+
+class ReplayedConfig(ReferenceConfig):
+    """The parameters of the reference algorithm with a replay buffer."""
+
+    n_rollout_steps: params.RolloutSteps = 2
+
+
+class Replayed(Algorithm):
+    """Learns values, and the actions that were better than expected, from a replay buffer."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = ReplayedConfig
+    supports_agents = True
+
+    def setup(self, run: Run) -> None:
+        """Build the collector."""
+        config = self.config
+        self._run = run
+        collector = ReplayCollector(run, config.n_rollout_steps, config.num_envs, 1000, initial_steps=16)
+        self._collector = self.keep("collector", collector)
+
+    def batches(self) -> Iterator[Batch]:
+        """Step the environments; yield a batch of the replay buffer."""
+        self._collector.collect()
+        yield self._collector.sample(8, 0.9)
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Return the squared error of the values, and the loss of the actions, weighted by it."""
+        distribution, value = policy(batch.obs)
+        with torch.no_grad():
+            target = batch.extra["reward"] + batch.extra["discount"] * policy.value(batch.next_obs)
+        error = target - value
+        likelihood = distribution.log_prob(batch.actions)
+        return Loss(error.square().mean() - (likelihood * error.detach().clamp(-1, 1)).mean())

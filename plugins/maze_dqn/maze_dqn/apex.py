@@ -20,6 +20,7 @@ class Apex(DQN):
     config: ApexConfig
     supports_agents = False
     supports_memory = False
+    calls = ("compute_loss", "change_transitions")
 
     def collector(self, run: Run) -> ActorReplay:
         """Start the actors; return the replay that they fill."""

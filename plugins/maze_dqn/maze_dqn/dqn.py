@@ -47,6 +47,7 @@ class DQN(Algorithm[ValueNetwork]):
     supports_agents = True
     supports_memory = True
     action_spaces = (Discrete, MultiDiscrete, MultiBinary, Dict)
+    calls = ("compute_loss", *ReplayCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
 

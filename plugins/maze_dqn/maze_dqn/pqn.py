@@ -36,6 +36,7 @@ class PQN(Algorithm[ValueNetwork]):
     config: PQNConfig
     needs_critic = False
     action_spaces = (Discrete, MultiDiscrete, MultiBinary, Dict)
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"hidden": [128, 128], "activation": "relu", "layer_norm": True}

@@ -34,6 +34,7 @@ class ES(Algorithm):
     config: ESConfig
     supports_memory = True
     supports_actors = True
+    calls = ("compute_loss",)
     columns: ClassVar[Mapping[str, str]] = {"loss/estimate_norm": "|estimate|"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "none"}}
 

@@ -38,6 +38,7 @@ class CMAES(Algorithm):
     config: CMAESConfig
     supports_memory = True
     supports_actors = True
+    calls = ()
     columns: ClassVar[Mapping[str, str]] = {"loss/stddev": "stddev"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "none", "hidden": [16]}}
 

@@ -67,8 +67,11 @@ class Strategy:
 
     @property
     def stddev(self) -> float:
-        """The step size: the standard deviation of parameters but for their covariances."""
-        return float(self._strategy.sigma)
+        """The standard deviation of the next population's members around the mean: the root mean square of all d.
+
+        The package's step size is none: scales and covariances, which multiply it, may drift the other way.
+        """
+        return float(np.sqrt(np.mean(np.square(self._strategy.stds))))
 
     def ask(self) -> np.ndarray:
         """Return the next population, [size, d] float64; the same until its values are told."""

@@ -44,6 +44,7 @@ class GAIL(Algorithm):
     supports_learners = True
     shaped: ClassVar[bool] = False
     """True: the discriminator is that of AIRL."""
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/entropy": "entropy", "loss/kl": "kl"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 

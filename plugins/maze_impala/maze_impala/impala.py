@@ -30,6 +30,7 @@ class IMPALA(Algorithm):
     supports_actors = True
     supports_agents = True
     supports_learners = True
+    calls = ("compute_loss", "change_rollout")
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -1.0}

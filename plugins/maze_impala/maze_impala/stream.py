@@ -33,6 +33,7 @@ class TrajectoryStream:
 
     def __init__(self, run: Run, config: ActorsConfig) -> None:
         check_trajectories(config, run.policy)
+        run.hooks.announce("change_rollout")
         self._run, self._config = run, config
         policy = copy.deepcopy(run.policy).cpu()
         actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)

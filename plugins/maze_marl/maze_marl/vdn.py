@@ -39,6 +39,7 @@ class VDN(Algorithm):
     supports_agents = True
     supports_actors = True
     action_spaces = (Discrete, Dict)
+    calls = ("compute_loss", *ReplayCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [128, 128], "activation": "relu"}}
 

@@ -42,12 +42,14 @@ class MAML(Algorithm):
     Config = MAMLConfig
     config: MAMLConfig
     needs_critic = False
+    calls = ("compute_loss", "change_rollout")
     columns: ClassVar[Mapping[str, str]] = {"train/adapted_return_mean": "adapted", "loss/policy": "policy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.25}}
 
     def setup(self, run: Run) -> None:
         """Find the tasks and start the workers."""
         config, self._run = self.config, run
+        run.hooks.announce("change_rollout")
         rows = 2 * config.tasks_per_update * config.rollouts_per_task, config.n_rollout_steps + 1
         needed = _COPIES * allocated_bytes(space_specs(run.observation_space, "observation"), rows)
         check_memory(needed, config.n_rollout_steps, "algorithm.n_rollout_steps", what="steps of a rollout")

@@ -55,6 +55,7 @@ class CQL(Algorithm):
     needs_critic = False
     supports_agents = True
     action_spaces = (Box, Dict)
+    calls = ("compute_loss",)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/gap": "gap", "loss/q": "q",
     }  # fmt: skip

@@ -41,6 +41,7 @@ class IQL(Algorithm):
     config: IQLConfig
     needs_critic = False
     supports_agents = True
+    calls = ("compute_loss",)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/value": "value", "loss/q": "q",
     }  # fmt: skip

@@ -43,6 +43,7 @@ class TD3BC(Algorithm):
     needs_critic = False
     supports_agents = True
     action_spaces = (Box, Dict)
+    calls = ("compute_loss",)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/critic": "critic", "loss/policy": "policy", "loss/cloning": "cloning", "loss/q": "q",
     }  # fmt: skip

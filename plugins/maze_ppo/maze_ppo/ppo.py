@@ -39,6 +39,7 @@ class PPO(Algorithm):
     supports_learners = True
     supports_tensors = True
     weighs_rows = True
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",

@@ -41,6 +41,7 @@ class RLlib(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = RLlibConfig
     config: Any
     brings_memory = True  # RLlib's own networks; others are refused
+    calls = ()
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",

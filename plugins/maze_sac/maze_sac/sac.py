@@ -59,6 +59,7 @@ class SAC(Algorithm):
     supports_actors = True
     supports_agents = True
     supports_learners = True
+    calls = ("compute_loss", *ReplayCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
     }  # fmt: skip

@@ -37,6 +37,7 @@ class PPOLagrangian(Algorithm):
     supports_learners = True
     weighs_rows = True
     info_columns: ClassVar[tuple[str, ...]] = ("cost",)
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {
         "train/cost_return_mean": "cost",
         "train/multiplier": "multiplier",

@@ -23,6 +23,7 @@ class AlphaZero(Algorithm):
     supports_agents = True
     supports_learners = True
     action_spaces = (Discrete,)
+    calls = ("compute_loss", "build_planner")
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "shared"}}
 

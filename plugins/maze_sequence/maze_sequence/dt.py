@@ -36,6 +36,7 @@ class DecisionTransformer(Algorithm):
     config: DTConfig
     needs_critic = False
     brings_memory = True
+    calls = ("compute_loss",)
     columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "loss/entropy": "entropy", "loss/reach": "reach"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True},

@@ -43,6 +43,7 @@ class TD3(Algorithm):
     needs_critic = False
     supports_agents = True
     action_spaces = (Box, Dict)
+    calls = ("compute_loss", *ReplayCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/critic": "critic", "loss/policy": "policy", "loss/q": "q"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"},

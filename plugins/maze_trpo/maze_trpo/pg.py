@@ -23,6 +23,7 @@ class PolicyGradient(Algorithm):
     supports_learners = True
     supports_tensors = True
     weighs_rows = True
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 

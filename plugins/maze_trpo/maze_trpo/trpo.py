@@ -30,6 +30,7 @@ class TRPO(Algorithm):
     supports_actors = True
     supports_agents = True
     supports_tensors = True
+    calls = ("compute_loss", *RolloutCollector.calls)
     columns: ClassVar[Mapping[str, str]] = {"loss/gain": "gain", "loss/kl": "kl", "loss/value": "value"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 
@@ -41,6 +42,10 @@ class TRPO(Algorithm):
         self._deciding = policy_parameters(run.policy).deciding
         self._collector = self.keep("collector", RolloutCollector.of(run, config))
         self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
+        if others := [each.name for each in run.hooks.implementers("compute_loss") if each.kind != "algorithm"]:
+            run.notes.append(
+                f"{', '.join(others)}: trpo's policy takes steps of its own, so only the critic's loss changes"
+            )
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return the optimizer of the critic alone.

@@ -1,0 +1,85 @@
+"""Which hooks of a run's plugins its algorithm never calls. A plugin that works by these alone has no effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maze_core.base.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.plugins.members import HOOKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from maze_core.learn.algorithm import Algorithm
+    from maze_core.plugins.manager import Hooks
+    from maze_core.plugins.members import Member
+
+CHANGING = ("compute_loss", "wrap_agent", "build_planner", "change_rollout", "change_transitions")
+"""The hooks with which a plugin changes what is learned, and that not every algorithm calls."""
+_WITHIN = "on_evaluation"
+NOT_ALWAYS = (*CHANGING, _WITHIN)
+"""The hooks that not every algorithm calls."""
+_ANSWER = ("algorithm", "compute_loss")
+# Of kind and hook: what others wrap, and what an algorithm without a loss has to define.
+_INSTEAD = {"change_rollout": "change_transitions", "change_transitions": "change_rollout", _WITHIN: "on_epoch_end"}
+_MOST = 8
+
+
+def called(hooks: Hooks, algorithm: Algorithm) -> set[str]:
+    """Return the hooks that the algorithm calls, of those that not every run does. It has been set up."""
+    said = ("compute_loss", _WITHIN) if algorithm.calls is None else algorithm.calls
+    return hooks.announced | {hook for hook in said if hook not in CHANGING[1:]}
+
+
+def check_called(hooks: Hooks, algorithm: Algorithm) -> list[str]:
+    """Return notes on plugins that do something else than they would with another algorithm.
+
+    Raises:
+        ConfigError: a plugin changes what is learned by hooks alone of which none is called, or wraps an agent that
+            does not act, or observes nothing that happens.
+    """
+    notes, there = [], called(hooks, algorithm)
+    for each in hooks.members:
+        wanted = _wanted(each, hooks)
+        idle = [hook for hook in wanted if hook not in there]
+        if "build_planner" in idle:  # it acts in evaluations
+            idle.remove("build_planner")
+            notes.append(
+                f"{each.name} looks ahead in evaluations only: {algorithm.config.name} collects without a planner"
+            )
+        if idle and (idle == wanted or "wrap_agent" in idle):
+            raise _without_effect(each, idle, there, algorithm.config.name)
+        notes += [f"{each.name}: {algorithm.config.name} never calls its {hook}" for hook in idle]
+    return notes
+
+
+def _wanted(each: Member, hooks: Hooks) -> list[str]:
+    """Return the hooks of a plugin of which one at least has to be called."""
+    own = [hook for hook in HOOKS if each in hooks.implementers(hook) and (each.kind, hook) != _ANSWER]
+    return [hook for hook in own if hook in CHANGING] or [hook for hook in own if own == [_WITHIN]]
+
+
+def _without_effect(each: Member, idle: Sequence[str], there: set[str], name: str) -> ConfigError:
+    """Return the error of a plugin whose hooks are never called."""
+    others = [_INSTEAD[hook] for hook in idle if _INSTEAD.get(hook, "") in {*there, "on_epoch_end"}]
+    instead = [f"{others[0]} in its place, which {name} calls"] if others else []
+    if algorithms := callers(*idle):
+        instead.append(f"maze train {', '.join(algorithms[:_MOST])}")
+    return ConfigError(
+        f"{each.name} works by its hook {' and '.join(idle)}, which {name} never calls",
+        each.place or each.kind,
+        f"Next: {', or '.join(instead)}." if instead else None,
+    )
+
+
+def callers(*hooks: str) -> list[str]:
+    """Return the installed algorithms that declare to call one of these hooks."""
+    return [name for name in discovery.names("algorithm") if not set(hooks).isdisjoint(_declared(name))]
+
+
+def _declared(name: str) -> tuple[str, ...]:
+    try:
+        return discovery.load("algorithm", name).calls or ()
+    except Exception:  # noqa: BLE001 — a broken plugin is no help
+        return ()

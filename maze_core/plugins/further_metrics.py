@@ -1,0 +1,31 @@
+"""The metrics that plugins add to those of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from maze_core.base.averages import as_number
+from maze_core.base.errors import PluginError
+from maze_core.base.terminal_text import kind_of, shown
+
+
+def add(metrics: dict[str, float], further: Any) -> None:
+    """Add what a plugin returned, all of it or nothing; None: nothing.
+
+    Raises:
+        PluginError: it is no mapping from new names to numbers.
+    """
+    if not isinstance(further, Mapping | None):
+        raise PluginError(f"on_metrics returned {kind_of(further)} instead of metrics by name")
+    found = {}
+    for name, value in (further or {}).items():
+        if not isinstance(name, str):
+            raise PluginError(f"on_metrics has the name {shown(name)}, which is no string")
+        if name in metrics:
+            raise PluginError(f"on_metrics returned {name!r}, which the epoch has already")
+        try:
+            found[name] = as_number(value)
+        except TypeError:
+            raise PluginError(f"on_metrics returned {shown(value)} for {name!r}, not a number") from None
+    dict.update(metrics, found)  # for plugins it is closed
