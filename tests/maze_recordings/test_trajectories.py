@@ -45,7 +45,7 @@ def episode(length, seed=0, observation=OBSERVATION, action=ACTION, terminated=T
     def tree(space, role, rows):
         leaves = allocate(space_specs(space, role), (rows,))
         for leaf in leaves.values():
-            leaf[...] = rng.integers(0, 2, leaf.shape) if leaf.dtype.kind != "f" else rng.normal(size=leaf.shape)
+            leaf[...] = rng.integers(0, 2, leaf.shape) if leaf.dtype.kind != "f" else rng.uniform(-2, 1, leaf.shape)
         return leaves
 
     rewards = rng.normal(size=length).astype(np.float32)
@@ -306,6 +306,15 @@ def test_an_existing_recording_is_not_overwritten(tmp_path):
         (lambda e: e.obs.update(zebra=e.obs["zebra"][:-1]), "observations/zebra.*shape"),
         (lambda e: e.obs.update(zebra=e.obs["zebra"].astype(np.float32)), "observations/zebra.*dtype"),
         (lambda e: e.obs.update({"pair/1": np.full((4, 2), 2**20)}), "observations/pair/1.* value that int16 cannot"),
+        (
+            lambda e: e.actions["move"].__setitem__((1, 0), -2.1),
+            r"episode 1: actions/move of step 1 holds -2.09.* at \[0\], ",
+        ),
+        (
+            lambda e: e.actions["move"].__setitem__((2, 1), 1.00001),
+            "actions/move of step 2 .*outside its bounds, -2 to 1\nNext",
+        ),
+        (lambda e: e.rewards.__setitem__(1, np.inf), "episode 1: rewards of step 1 holds inf, which is not finite"),
         (lambda e: e.rewards.__setitem__(0, 9), "has a return of .*, but its rewards add up to"),
         (lambda e: e.rewards.__setitem__(slice(None), 3e38), "has a return of .*, but its rewards add up to 9.*e.38"),
     ],
@@ -321,6 +330,70 @@ def test_a_wrong_trajectory_is_refused_and_leaves_no_trace(tmp_path, change, mes
     data = load_trajectories(tmp_path / "demos")
     assert len(data) == 2
     assert_equal(data[1], good)
+
+
+MAX = float(np.finfo(np.float32).max)
+
+
+def moved(space, values):
+    """An episode with these actions in a Box."""
+    values = np.asarray(values)
+    obs, rewards = {"observation": np.full((len(values) + 1, 1), 7, np.float32)}, np.zeros(len(values), np.float32)
+    return Trajectory(obs, {"action": values}, rewards, True, False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("space", "good", "bad"),
+    [
+        (spaces.Box(-1, 1, (), np.float32), [1 + 2e-7, -1 - 2e-7, 0], 1.00001),
+        (spaces.Box(0, 0.1, (), np.float64), [0.1, -1e-9, 0.05], -1e-6),
+        (spaces.Box(-np.inf, 3, (), np.float32), [-1e30, 3, 0], 3.0001),
+        (spaces.Box(-np.inf, np.inf, (), np.float64), [-1e30, 1e30, 0], np.nan),
+        (spaces.Box(-MAX, MAX, (), np.float32), [-3e38, MAX, 0], np.inf),
+        (spaces.Box(0, 2**31 - 1, (), np.int64), [0, 2**31 - 1, 5], -1),
+        (spaces.Box(0, 255, (), np.uint8), [0, 255, 7], 3.5),
+        (spaces.Box(0, 1, (), bool), [0, 1, 1], 2),
+        (spaces.Box(1e6, 1e6 + 8, (), np.float64), [1e6, 1e6 + 8, 1e6 + 3], 1e6 + 20),
+    ],
+    ids=str,
+)
+def test_actions_outside_their_box_are_refused_where_they_are_written_and_read(tmp_path, monkeypatch, space, good, bad):
+    seen = spaces.Box(-1, 1, (1,))  # observations may leave their bounds
+    record(tmp_path / "good", [moved(space, good)], seen, space)
+    assert len(load_trajectories(tmp_path / "good")) == 1
+    with pytest.raises(TrajectoryError, match="episode 1: actions/action of step 1 holds "):
+        record(tmp_path / "bad", [moved(space, good), moved(space, [good[0], bad])], seen, space)
+    with monkeypatch.context() as patch:  # as an earlier version wrote it
+        patch.setattr("maze_recordings.writer.wrong_in_column", lambda *anything: None)
+        record(tmp_path / "old", [moved(space, good), moved(space, [good[0], bad])], seen, space)
+    with pytest.raises(TrajectoryError, match=r"actions/action.npy: episode 1, step 1 holds "):
+        load_trajectories(tmp_path / "old")
+
+
+def test_what_fails_before_its_first_episode_leaves_nothing_behind(tmp_path):
+    (tmp_path / "mine").mkdir()
+    for folder in (tmp_path / "new", tmp_path / "mine"):
+        with pytest.raises(TrajectoryError), TrajectoryWriter(folder, spaces.Discrete(2), spaces.Discrete(2)) as writer:
+            writer.add(episode(3))
+    assert [each.name for each in tmp_path.rglob("*")] == ["mine"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_whole_recording_appears_at_its_end_or_not_at_all(tmp_path, there):
+    folder = tmp_path / "a" / "demos"
+    if there:
+        folder.mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(TrajectoryError), TrajectoryWriter(folder, OBSERVATION, ACTION, whole=True) as writer:
+        list(map(writer.add, [episode(3), episode(2, action=spaces.Discrete(2))]))
+    assert sorted(tmp_path.rglob("*")) == before
+    with TrajectoryWriter(folder, OBSERVATION, ACTION, whole=True) as writer:
+        writer.add(episode(3))
+        with pytest.raises(TrajectoryError):
+            load_trajectories(folder)
+    assert_equal(load_trajectories(folder)[0], episode(3))
+    assert {each.name for each in tmp_path.iterdir()} == {"a"}
+    assert {each.name for each in folder.parent.iterdir()} == {"demos"}
 
 
 def test_the_data_set_can_be_changed_in_memory_only(tmp_path):

@@ -383,6 +383,27 @@ def test_a_recording_of_skipped_steps_adds_up_the_rewards_of_the_environment(qui
             np.testing.assert_allclose(episode.rewards, paid, atol=1e-6)
 
 
+class GoesOn(gymnasium.Wrapper):
+    """Plays on after the end that the environment tells."""
+
+    def reset(self, **options):
+        self.left = 9
+        return super().reset(**options)
+
+    def step(self, action):
+        observation, reward, _, _, info = super().step(action)
+        self.left -= 1
+        return observation, reward, not self.left, False, info
+
+
+def test_no_episode_has_what_a_wrapper_does_after_its_end(quick, tmp_path):
+    record = {"name": "record", "folder": str(tmp_path / "seen")}
+    with quick(CountingEnv, wrappers=[record, GoesOn]) as context:
+        context.train()
+    for folder in (tmp_path / "seen").iterdir():
+        assert {len(episode) for episode in load_trajectories(folder)} == {3}
+
+
 class TwoAims(CountingEnv):
     """Pays each step in one coin and takes it in another."""
 

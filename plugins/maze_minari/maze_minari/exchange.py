@@ -4,66 +4,76 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
-from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.recording_files import Description, TrajectoryError
 from maze_recordings.trajectories import Trajectories
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable
-from maze_core.data.trajectory import Trajectory
 from maze_core.envs.codecs import nest
 from maze_core.envs.several.actors import TURN, ActorId, actors_of
 from maze_core.envs.spaces import Role, leaves, start_of
-from maze_minari.storage import check_contained, check_count
+from maze_minari.episodes import Episodes
+from maze_minari.parts import check_supported, kept_part
+from maze_minari.storage import check_all_named, check_contained, check_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gymnasium import Space
 
     from maze_core.base.progress import Report
     from maze_core.base.tree import Tree
+    from maze_core.data.trajectory import Trajectory
 
 
-def import_minari(source: str, folder: Path, report: Report | None = None) -> int:
-    """Convert a Minari data set into a recording in a folder.
+class Imported(NamedTuple):
+    """What was imported."""
+
+    episodes: int
+    clipped: int
+    """Actions that lay outside their bounds and were moved to them."""
+
+
+def import_minari(
+    source: str,
+    folder: Path,
+    report: Report | None = None,
+    *,
+    drop: Sequence[str] = (),
+    clip: bool = False,
+) -> Imported:
+    """Convert a Minari data set into a recording in a folder; after an error, there is no such folder.
 
     Args:
         source: the id of a data set in Minari's local database, or the folder of one.
         folder: the new recording.
         report: called with the number of finished episodes and of all.
-
-    Returns:
-        The number of episodes.
+        drop: leaves or branches of the observations to leave out, such as `mission`.
+        clip: move actions outside their bounds to the bounds.
 
     Raises:
         ConfigError: the package minari is missing, or a space is not supported.
-        TrajectoryError: there is no such data set, it cannot be read, or the folder is in use.
+        TrajectoryError: there is no such data set, it holds no episode, it cannot be read or used as it is, or the
+            folder is in use.
     """
     data, name = _opened(source)
-    about = {"minari": name, "path": str(source)}
-    with TrajectoryWriter(folder, _with_actors(data, source), data.action_space, about) as writer:
+    if not len(data):
+        raise TrajectoryError(f"{source} has no episode: there is nothing to import")
+    seen = kept_part(_with_actors(data, source), drop)
+    check_supported(seen.space, data.action_space, source)
+    episodes = Episodes(data, seen, source, clip)
+    description = Description(seen.space, data.action_space, {"minari": name, "path": str(source)})
+    with TrajectoryWriter(folder, seen.space, data.action_space, description.source, whole=True) as writer:
         for done, index in enumerate(map(int, data.episode_indices), 1):
-            writer.add(_read(data, index, source))
+            writer.append(*episodes.encoded(index, description))
             if report is not None:
                 report(done, len(data))
-    return len(data)
-
-
-def _read(data: Any, index: int, source: str) -> Trajectory:
-    """Return an episode of a data set. Raises TrajectoryError where it cannot be read."""
-    try:
-        (episode,) = data.iterate_episodes([index])
-        (facts,) = data.storage.get_episode_metadata([index])
-        return _trajectory(data, episode, facts.get("seed"))
-    except Exception as error:  # Minari and its storage raise whatever they meet
-        reason = printable(str(error).strip() or type(error).__name__, 200)
-        raise TrajectoryError(f"{source} is damaged: episode {index} cannot be read: {reason}") from error
+    return Imported(len(data), episodes.clipped)
 
 
 def export_minari(data: Trajectories, dataset_id: str) -> Path:
@@ -144,35 +154,11 @@ def _opened(source: str) -> tuple[Any, str]:
             check_count(folder)
         data = minari.load_dataset(source) if folder is None else minari.MinariDataset(folder)
         check_contained(Path(data.spec.data_path))
+        check_all_named(Path(data.spec.data_path), len(data))
         return data, str(data.spec.dataset_id or source)
     except Exception as error:  # Minari raises whatever its storage raises
         reason = printable(str(error).strip() or type(error).__name__, 300)
         raise TrajectoryError(f"{source} cannot be read as a Minari data set: {reason}") from error
-
-
-def _trajectory(data: Any, episode: Any, seed: int | None) -> Trajectory:
-    terminated = bool(episode.terminations[-1])
-    return Trajectory(
-        _tree(data.observation_space, "observation", episode.observations),
-        _tree(data.action_space, "action", episode.actions),
-        np.asarray(episode.rewards, np.float32),
-        terminated,
-        bool(episode.truncations[-1]) and not terminated,
-        float(np.sum(episode.rewards, dtype=np.float64)),
-        None if seed is None else int(seed),
-    )
-
-
-def _tree(space: Space[Any], role: Role, values: Any) -> Tree:
-    """Return rows in the user's structure as a tree."""
-    tree = {}
-    for leaf in leaves(space, role):
-        value = values
-        for part in leaf.path:
-            value = value[part]
-        start, rows = start_of(leaf.space), np.asarray(value)
-        tree[leaf.key] = rows if start is None else rows - start  # the writer sees to the dtype
-    return tree
 
 
 def _buffer(minari: Any, data: Trajectories, episode: Trajectory) -> Any:

@@ -19,6 +19,18 @@ def check_count(folder: Path) -> None:
         raise ValueError(f"its metadata names {episodes!s:.40} episodes, and its files have {size:,} bytes")
 
 
+def check_all_named(folder: Path, named: int) -> None:
+    """Raise ValueError where the files of a data set hold more episodes than its metadata names."""
+    held = sum(each.is_dir() and each.name.isdecimal() for each in folder.iterdir())
+    for file in folder.glob("*.hdf5"):
+        import h5py
+
+        with h5py.File(file, "r") as opened:
+            held += sum(name.startswith("episode_") for name in opened)
+    if held > named:
+        raise ValueError(f"its metadata names {named} episodes, and its files hold {held}")
+
+
 def check_contained(folder: Path) -> None:
     """Raise ValueError where a data set in HDF5 takes its arrays from other files, which HDF5 allows."""
     for file in sorted(folder.glob("*.hdf5")):

@@ -31,12 +31,12 @@ from maze_recordings.recording_files import (
     check_complete,
     checksum,
     column_path,
-    column_problem,
     column_role,
     read_description,
     read_records,
     return_problem,
     stored,
+    wrong_in_column,
 )
 from maze_recordings.trajectories import Trajectories
 
@@ -107,7 +107,8 @@ def recordings(path: Path) -> list[Path]:
         here = path.is_dir()
     except OSError as error:
         raise TrajectoryError(f"{printable(path, 200)} cannot be read: {error.strerror}") from error
-    found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if here else []
+    # Hidden is what another process is just writing.
+    found = sorted(file.parent for file in path.glob(f"[!.]*/{DESCRIPTION}")) if here else []
     if not found:
         problem = f"there is no {DESCRIPTION} in it" if here else "there is no such folder"
         hint = f"Next: record some, maze rollout RUN --record {argument(path)}"
@@ -188,6 +189,13 @@ class _Column:
                 yield first, episode, start, stop
                 first, start = episode, stop
 
+    def step_at(self, row: int) -> str:
+        """Return the episode and the step of a row, in words."""
+        ends = np.cumsum([record.rows(self.name) for record in self.episodes])
+        episode = int(np.searchsorted(ends, row, side="right"))
+        step = row - int(ends[episode]) + self.episodes[episode].rows(self.name)
+        return f"episode {episode}, step {step}"
+
 
 def _verify(columns: list[_Column], description: Description, workers: int, report: Report | None) -> None:
     """Check checksums and values in threads; this reads the files."""
@@ -219,9 +227,10 @@ def _verify_chunk(description: Description, column: _Column, rows: np.ndarray, c
         position = following
     step = max(1, PIECE // max(1, math.prod(column.spec.shape)))
     for begin in range(start, stop, step):
-        problem = column_problem(description, column.name, rows[begin : min(begin + step, stop)])
-        if problem:
-            raise TrajectoryError(f"{column.path} {problem}")
+        found = wrong_in_column(description, column.name, rows[begin : min(begin + step, stop)])
+        if found is not None:
+            hint = f"\n{found.hint}" if found.hint else ""
+            raise TrajectoryError(f"{column.path}: {column.step_at(begin + found.row)} {found.problem}{hint}")
     return rows[start:stop].nbytes
 
 

@@ -30,7 +30,7 @@ from maze_recordings.recording_files import (
     read_description,
     read_records,
 )
-from maze_recordings.writer import TrajectoryWriter, encode_episode
+from maze_recordings.writer import TrajectoryWriter, UnfitEpisodeError, encode_episode
 
 Env = gymnasium.Env[Any, Any]
 
@@ -50,8 +50,8 @@ class Record(Plugin):
     """Record episodes as trajectories, one recording for each environment, training and evaluation alike.
 
     Observations and actions are those at the wrapper's place, rewards those of the environment. An episode is written
-    when it ends. A resumed run begins new recordings; an episode that it repeats, and that the folder already contains,
-    is not written again.
+    when it ends; where a wrapper outside goes on without a reset, no episode has what follows. A resumed run begins
+    new recordings; an episode that it repeats, and that the folder already contains, is not written again.
     """
 
     Config = RecordConfig
@@ -82,6 +82,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         meter = reward_meter(env)
         self._raw = None if meter is None else meter.reader()
         self._every, self._episodes = config.every, 0
+        self._over = False
         self._begin(None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -93,6 +94,8 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        if self._over:  # a wrapper outside goes on after the end: no episode has these steps
+            return self.env.step(action)
         self._taken.append(_copied(self._actions.tree(action)))
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._wrapped.append(float(reward))
@@ -104,6 +107,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
             if number % self._every == 0:
                 self._write(bool(terminated))
             self._episodes += 1
+            self._over = True
         return observation, reward, terminated, truncated, info
 
     def close(self) -> None:
@@ -112,6 +116,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _begin(self, seed: int | None) -> None:
         self._seed = seed
+        self._over = False
         self._obs: list[Tree] = []
         self._taken: list[Tree] = []
         self._rewards: list[float] = []
@@ -145,13 +150,19 @@ class _Recordings:
         """Write an episode, unless an earlier recording has it: the same seed, the same rows."""
         if self._earlier is None:
             self._earlier = self._read_earlier()
-        if self._earlier and trajectory.seed is not None:
-            _, record = encode_episode(self._description, trajectory, self._folder)
-            if encode_record(record) in self._earlier:
-                return
+        if self._earlier and trajectory.seed is not None and self._is_earlier(trajectory):
+            return
         if self._writer is None:
             self._writer = self._open()
         self._writer.add(trajectory)
+
+    def _is_earlier(self, trajectory: Trajectory) -> bool:
+        """Return True for an episode that an earlier recording has."""
+        try:
+            _, record = encode_episode(self._description, trajectory)
+        except UnfitEpisodeError:
+            return False  # the writer says so
+        return encode_record(record) in (self._earlier or ())
 
     def close(self) -> None:
         """Close the recording; safe to call twice."""

@@ -24,13 +24,14 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 
 from maze_core.base import files
 from maze_core.base.errors import MazeError
 from maze_core.base.plain_json import checksummed, is_count, is_number, parse_object, unsealed
 from maze_core.base.terminal_text import argument, counted, printable, shown
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
+from maze_recordings.recorded_values import WrongValue, wrong_value
 from maze_recordings.space_json import space_from_json, space_to_json
 
 FORMAT, VERSION = "maze-trajectories", 2
@@ -121,18 +122,11 @@ def column_role(column: str) -> Role | None:
     return next((role for role, folder in FOLDERS.items() if column.startswith(f"{folder}/")), None)
 
 
-def column_problem(description: Description, column: str, rows: np.ndarray) -> str | None:
-    """Return what is wrong with the values of an array, as the end of a sentence; None if they are valid."""
-    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-        return "holds a value that is not finite"
+def wrong_in_column(description: Description, column: str, rows: np.ndarray) -> WrongValue | None:
+    """Return the first value of an array's rows that cannot be used; None if all can be."""
     role = column_role(column)
     leaf = flatten_space(description.space(role), role)[column.partition("/")[2]] if role else None
-    if isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete):
-        sizes = leaf.n if isinstance(leaf, spaces.Discrete) else leaf.nvec
-        return None if ((rows >= 0) & (rows < sizes)).all() else f"holds a value outside {leaf}, counted from 0"
-    if isinstance(leaf, spaces.MultiBinary):
-        return None if ((rows == 0) | (rows == 1)).all() else f"holds a value outside {leaf}"
-    return None
+    return wrong_value(rows, leaf, role)
 
 
 def is_seed(value: object) -> bool:
