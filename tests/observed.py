@@ -68,6 +68,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "finished": False,
         "stops": [],
         "saved": [],
+        "saving": SimpleNamespace(has_progress=True),
     }
     return FakeRun(**{**values, **changes})
 

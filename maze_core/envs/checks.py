@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from maze_core.base.errors import RunError
+from maze_core.base.terminal_text import shown
 from maze_core.base.tree import Tree
 
 CORRECT_IT = "Correct the environment, or its observation_space."
@@ -140,6 +142,12 @@ def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:
         if not all_finite(tree[key]):
             return key, first_bad_row(tree[key])
     return None
+
+
+def check_info(info: object) -> None:
+    """Raise MisfitError for an info that is no dict; one without entries says that there is nothing to tell."""
+    if not isinstance(info, Mapping):
+        raise MisfitError(f"an info that is no dict: {shown(info)}\nNext: return {{}} where there is nothing to tell.")
 
 
 def is_over(terminated: Any, truncated: Any) -> bool:

@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, take_rows
-from maze_core.envs.checks import MisfitError, all_finite, each_row, first_bad_row, flags_of, non_finite
+from maze_core.envs.checks import MisfitError, all_finite, check_info, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
 from maze_core.envs.faults import failure, naming, place
@@ -99,6 +99,8 @@ class NativeVectorEnv:
             valid = ~filler
         self._lengths += 1 if filler is None else valid
         try:
+            if type(info) is not dict:
+                check_info(info)
             terminated = flags_of("terminated", terminated, self.num_envs)
             truncated = flags_of("truncated", truncated, self.num_envs)
             rewards = each_row("rewards", reward, self.num_envs)

@@ -12,6 +12,7 @@ import numpy as np
 
 from maze_core.base.errors import MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, map_tree
+from maze_core.envs import checks
 from maze_core.envs.alike import build_alike
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_over, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
@@ -130,6 +131,8 @@ class SerialVectorEnv:
             for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
+                if closely and type(info) is not dict:
+                    checks.check_info(info)
                 over = terminated or truncated
                 if over is not False and over is not _FALSE and is_over(terminated, truncated):
                     write(self._last, len(ended), observation)
@@ -286,7 +289,7 @@ class SerialVectorEnv:
         now = self._clock + 1
         length = now - self._started[i]
         where = place(self.first_index + i, self._episode[i], length)
-        metrics = episode_metrics(info, where) if info else {}
+        metrics = episode_metrics(info, where)
         raw_return = None if meter is None else meter.total
         summary = None
         if self._events[i]:

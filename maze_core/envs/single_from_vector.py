@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from maze_core.envs.checks import check_info
 from maze_core.envs.wrappers.carry import Meter, vector_reward_meter
 
 
@@ -43,6 +44,7 @@ class LoneEnv(gymnasium.Env[Any, Any]):
         out: Any = create_empty_array(self.action_space, 1)
         actions = concatenate(self.action_space, [action], out)
         observation, reward, terminated, truncated, info = self._env.step(actions)
+        check_info(info)
         if self._rewards is not None and self.meter is not None:
             self.meter.add(float(self._rewards.last[0]))
         ended = bool(terminated[0]), bool(truncated[0])

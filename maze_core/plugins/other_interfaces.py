@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import NoneType
 from typing import Any
 
 import gymnasium
@@ -92,7 +91,7 @@ def check_reset(result: object) -> None:
     Raises:
         ConfigError: it is not a pair of observation and info.
     """
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], (dict, Mapping, NoneType)):
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], (dict, Mapping)):
         return
     if isinstance(result, tuple):
         info = f"returns an info that is no dict but {type(result[-1]).__name__}" if len(result) == 2 else ""

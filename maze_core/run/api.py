@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, LostError, RunError
 from maze_core.base.files import write_bytes
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import graceful_interrupts
@@ -30,6 +30,7 @@ from maze_core.run.saved.run_dir import (
     create_run_dir,
     discard_run_dir,
     lock,
+    remove_run_dir,
 )
 from maze_core.run.saved.run_record import describe_run, note_summary, observers, spaces_of, write_config
 from maze_core.run.saved.saved_run import open_policy, reopen
@@ -150,19 +151,38 @@ def training_session(run: Run) -> Iterator[None]:
 
 
 def carry_out(run: Run) -> RunSummary:
-    """Train a run to its end and record in `run.json` how it ended, even after a failure. The run stays open."""
-    run.summary = None
-    with training_session(run):
-        with suppress(RunError):  # a full disk shows soon enough
-            note_summary(run)
-        try:
-            summary = train_loop(run)
-        except BaseException:
-            with suppress(RunError):  # what ended the run matters more
+    """Train a run to its end and record in `run.json` how it ended, even after a failure. The run stays open.
+
+    A new run that fails before it has saved anything learnt is closed, and leaves no folder: the same call may be
+    repeated.
+    """
+    run.check_whole()
+    run.summary, fruitless = None, False
+    try:
+        with training_session(run):
+            with suppress(RunError):  # a full disk shows soon enough
                 note_summary(run)
-            raise
-        note_summary(run)
+            try:
+                summary = train_loop(run)
+            except BaseException as error:
+                fruitless = not (run.resumed or run.saving.has_progress) and _would_fail_again(error)
+                if not fruitless:
+                    with suppress(RunError):  # what ended the run matters more
+                        note_summary(run)
+                raise
+            note_summary(run)
+    except Exception as error:
+        if fruitless and run.run_dir is not None:
+            run.close()
+            if remove_run_dir(run.run_dir):
+                error.add_note(f"Nothing learnt had been saved, so {run.run_dir} was removed. Its seed was {run.seed}.")
+        raise
     return summary
+
+
+def _would_fail_again(error: BaseException) -> bool:
+    """Return True for errors that a repetition meets, too: neither interruptions nor what a cluster has lost."""
+    return isinstance(error, Exception) and not isinstance(error, LostError)
 
 
 def train(

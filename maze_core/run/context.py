@@ -15,9 +15,8 @@ from maze_core.collect.agents.single import SingleAgent, compute_action, compute
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.carry import lasting_layers, recall
-from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import asks_for_patience, assemble, part_config
+from maze_core.plugins.config.assembly import asks_for_patience, assemble_with_preset, part_config
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
@@ -25,7 +24,8 @@ from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
 from maze_core.run.acting import beside, check_single
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.run.parts import Part, Parts, acting_policy, as_count, as_path, as_texts, as_values, unknown_argument
+from maze_core.run.options import as_count, check_options, wrapper_classes
+from maze_core.run.parts import Part, Parts, acting_policy, as_path, as_texts, as_values, unknown_argument
 from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
@@ -97,10 +97,9 @@ class RunContext:
     ) -> None:
         for name in others:
             raise unknown_argument(name, algorithm)
-        if not isinstance(preset, str):
-            raise ConfigError("must be the name of a preset, auto or none", "preset")
         if not isinstance(experiment, str | None):
             raise ConfigError("must be the name of an experiment", "experiment")
+        check_options(silent=silent)
         parts = Parts()
         learner = None if algorithm is None and experiment is not None else algorithm or "ppo"
         flags = parts.flags(env, learner, model, wrappers, critic, runner, callbacks)
@@ -116,7 +115,8 @@ class RunContext:
         files = [config] if isinstance(config, str | Path) else config
         named = [] if experiment is None else [experiment_file(experiment)]
         layers = [*named, *(as_path("config", path) for path in files)]
-        self.config: RunConfig = assemble(
+        self.config: RunConfig
+        self.config, self._preset = assemble_with_preset(
             preset=preset,
             files=layers,
             flags=merge(flags, values),
@@ -153,14 +153,15 @@ class RunContext:
         context = cls.__new__(cls)
         context._load, context._changes, context._asks_for_patience = discovery.load, [], True
         context._run, context.config, context._trains = run, run.config, trains
-        context._run_dir, context._init_from = run.run_dir, None
+        context._run_dir, context._init_from, context._preset = run.run_dir, None, run.preset or ""
         return context
 
     @property
     def run(self) -> Run:
         """The run; first use builds it and creates its directory."""
         if self._run is None:
-            self._run = api.start(self.config, self._run_dir, self._init_from, load=self._load)
+            preset = self._preset or None
+            self._run = api.start(self.config, self._run_dir, self._init_from, preset=preset, load=self._load)
             self.config = self._run.config
         return self._run
 
@@ -222,21 +223,24 @@ class RunContext:
         """
         self.close()
         agreed = self.config.model_dump(mode="json")
-        self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load, agreed=agreed)
+        self._run = api.open_policy(
+            Path(run_dir), checkpoint, wrapper_classes(self.config), load=self._load, agreed=agreed
+        )
         self.config, self._trains = self._run.config, False
         return self
 
-    def _classes(self) -> list[str]:
-        """Return the wrapper classes of this context as overrides; a saved run may name only these."""
-        wrappers = enumerate(self.config.wrappers)
-        return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
-
     def evaluate(
-        self, deterministic: bool | None = None, *, policy: Part | None = None, look_ahead: bool = True
+        self,
+        episodes: int | None = None,
+        *,
+        deterministic: bool | None = None,
+        policy: Part | None = None,
+        look_ahead: bool = True,
     ) -> dict[str, float]:
         """Evaluate the current policy, or another one in the same episodes, and return `eval/…` metrics of raw returns.
 
         Args:
+            episodes: how many; None: as configured.
             deterministic: most likely actions instead of samples; None: as configured.
             policy: a policy plugin that acts instead, such as `"random"`, or the class of a heuristic.
             look_ahead: with the run's planner, if it has one; False: the network acts alone.
@@ -244,9 +248,11 @@ class RunContext:
         Raises:
             ConfigError: there is no such policy, or it does not support the spaces of the environment.
         """
+        check_options(episodes=episodes, deterministic=deterministic, look_ahead=look_ahead)
         run = self.run
-        acting = None if policy is None else acting_policy(policy, run)
-        return run.evaluate(FINAL_EVALUATION, deterministic, acting, look_ahead=look_ahead)
+        options: dict[str, Any] = {"policy": None if policy is None else acting_policy(policy, run)}
+        options |= {"deterministic": deterministic, "look_ahead": look_ahead, "episodes": episodes}
+        return run.evaluate(FINAL_EVALUATION, **options)
 
     def rollout(
         self,
@@ -275,6 +281,7 @@ class RunContext:
         Raises:
             ConfigError: maze-recordings is not installed, or a part of the run does not fit.
         """
+        check_options(episodes=episodes, deterministic=deterministic, workers=workers, look_ahead=look_ahead)
         play = extension(RECORDINGS, "rollout", "playing whole episodes", "maze-recordings")
         played: list[Trajectory] = play(
             self.run,
@@ -303,30 +310,32 @@ class RunContext:
             recall(lasting_layers(env), memory[0])
         return env if self.run.planners is None else WatchedEnv(env)
 
-    def compute_action(self, observation: Any, deterministic: bool = True, *, check: bool = True) -> Any:
+    def compute_action(self, observation: Any, *, deterministic: bool = True, check: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.
 
         Raises:
             ConfigError: the policy remembers, several agents act in the environment, a planner looks ahead, or the
                 observation is refused.
         """
+        check_options(deterministic=deterministic, check=check)
         check_single(self._several_agents)
         beside(self.run, None, call="agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
 
     def compute_actions(
-        self, observations: Iterable[Any], deterministic: bool = True, *, check: bool = True
+        self, observations: Iterable[Any], *, deterministic: bool = True, check: bool = True
     ) -> list[Any]:
         """Return the action for each of many observations, computed at once; otherwise as `compute_action`.
 
         `observations`: a list of them, or an array with the observations along its first axis.
         """
+        check_options(deterministic=deterministic, check=check)
         check_single(self._several_agents)
         beside(self.run, None, call="agent")
         return compute_actions(self.policy, observations, deterministic=deterministic, check=check)
 
     def agent(
-        self, deterministic: bool = True, *, check: bool = True, env: Any = None, look_ahead: bool = True
+        self, *, deterministic: bool = True, check: bool = True, env: Any = None, look_ahead: bool = True
     ) -> SingleAgent:
         """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory.
 
@@ -339,12 +348,13 @@ class RunContext:
         Raises:
             ConfigError: several agents act in the environment, or the planner has no environment that it can copy.
         """
+        check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
         check_single(self._several_agents)
         planning = beside(self.run, env, call="agent") if look_ahead else None
         return SingleAgent(self.policy, deterministic=deterministic, check=check, planning=planning)
 
     def agents(
-        self, deterministic: bool = True, *, check: bool = True, env: Any = None, look_ahead: bool = True
+        self, *, deterministic: bool = True, check: bool = True, env: Any = None, look_ahead: bool = True
     ) -> SeveralAgents:
         """Return the policy for an environment with several agents, with `reset()` and `act(name, observation)`.
 
@@ -354,6 +364,7 @@ class RunContext:
         Raises:
             ConfigError: one agent acts in the environment, or the planner has no environment that it can copy.
         """
+        check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
         builder = self.run.env_builder("acting")
         planning = beside(self.run, env, call="agents") if look_ahead and builder.several_agents else None
         return SeveralAgents(

@@ -212,15 +212,6 @@ def _plain_value(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
 
 
-def as_count(where: str, value: Any) -> int:
-    """Return a number of epochs; 0 for None."""
-    if value is None:
-        return 0
-    if not isinstance(value, int) or value < 0:
-        raise ConfigError(f"must be a whole number, 0 or more, got {value!r:.80}", where)
-    return int(value)
-
-
 def as_values(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return overrides as values by path."""
     return as_mapping("overrides", overrides or {}, 'Write overrides={"algorithm.lr": 0.001}')

@@ -258,21 +258,22 @@ class Run(RunProgress):
     def evaluate(
         self,
         number: int,
+        *,
         deterministic: bool | None = None,
         policy: ActingPolicy | None = None,
-        *,
         look_ahead: bool = True,
+        episodes: int | None = None,
     ) -> dict[str, float]:
         """Evaluate the policy and return `eval/…` metrics of raw returns; `number` selects the episodes.
 
         `policy` acts instead of the run's network, and without the run's planner; `look_ahead` False: the network acts
-        alone. Returns an empty dict if no episodes are configured.
+        alone. `episodes` None: as many as are configured; where that is none, an empty dict is returned.
 
         Raises:
             EvaluationInterrupted: the run was interrupted during the evaluation.
         """
         self.check_open()
-        if not self.config.evaluation_episodes:
+        if not (self.config.evaluation_episodes if episodes is None else episodes):
             return {}
         before = self.interrupted
         self.progress.phase = "evaluating"
@@ -283,6 +284,7 @@ class Run(RunProgress):
                 deterministic,
                 lambda: self.terminated or (self.interrupted and not before),
                 self.planning("evaluation") if look_ahead and policy is None else None,
+                episodes,
             )
             self.histograms = type(self.histograms)({**self.histograms, **self.evaluation.histograms})
             return metrics

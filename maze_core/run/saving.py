@@ -29,6 +29,8 @@ class Saving:
         """Epoch of the checkpoint `last`; None before there is one."""
         self.torn = False
         """True once an update was given up: the run can no longer train."""
+        self.has_progress = False
+        """True once a checkpoint holds more than the beginning of the run."""
 
     @property
     def folder(self) -> Path:
@@ -90,12 +92,17 @@ class Saving:
         run.stop_pending = saved.get("stop_reason")
         run.progress.env_steps = run.env_steps
         self._counters = run.state.saved()
+        self._note_progress(saved)
         run.resumed = True
 
     def _write(self, name: str, checkpoint: Checkpoint) -> Path:
         root = self.folder / CHECKPOINTS
         write_checkpoint(root / name, checkpoint, root / "previous" if name == "last" else None)
+        self._note_progress(checkpoint.state)
         return root / name
+
+    def _note_progress(self, saved: dict[str, Any]) -> None:
+        self.has_progress |= any(saved.get(name) for name in ("epoch", "env_steps", "updates"))
 
     def _captured(self) -> Checkpoint:
         """Return the complete state, which refers to what training changes."""

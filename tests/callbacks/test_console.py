@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -210,12 +211,14 @@ def test_force_color_does_not_make_a_pipe_a_terminal(monkeypatch):
         ("interrupted", True, ["eval", "resume", "logdir"]),
         ("interrupted", False, ["eval", "logdir"]),
         ("failed", True, ["logdir"]),  # the error says how to go on
+        ("failed", False, []),  # the folder is about to be removed
     ],
 )
 def test_what_to_type_next(make_run, capsys, tmp_path, outcome, saved, commands):
     run = make_run(run_dir=tmp_path / "my run")
     if saved:
         (run.run_dir / "checkpoints" / "last").mkdir(parents=True)
+    run.saving = SimpleNamespace(has_progress=saved)
     play(run, [], summary(outcome))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if "my run'" in line]
     assert [next(word for word in ("eval", "resume", "logdir") if word in line) for line in lines] == commands

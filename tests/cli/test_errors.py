@@ -296,7 +296,7 @@ def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
     gymnasium.registry.pop("Broken-v0")
     assert result.exit_code == 1
     assert re.fullmatch(
-        r"error: environment \d .*'observation'.*nan.*\n.*checkpoints/last, of epoch 0\..*\n", result.stderr
+        r"error: environment \d .*'observation'.*nan.*\n.*/run was removed\. Its seed was \d+\.\n", result.stderr
     )
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.assembly import assemble, load_run_config
 from maze_core.plugins.config.plain_yaml import parse_mapping, read_yaml, to_yaml
 from maze_core.plugins.config.raw import assign, merge, parse_assignment
 
@@ -125,3 +126,50 @@ def test_a_file_that_pyyaml_wrote_reads_the_same():
         "a": data["a"][:5],
         "b": data["b"],
     }
+
+
+NAMES = {"algorithm.name": "ppo", "model.name": "mlp", "runner.name": "dev", "env.id": "CartPole-v1"}
+LATER = {"evaluation": {"n_episodes": 2}, "callbacks": {"console": {"name": "console"}}, "env": {"kwargs": {"a": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ({"algorithm": 5}, "algorithm"),
+        ({"algorithm": []}, "algorithm"),
+        ({"algorithm": {"name": 5}}, "algorithm.name"),
+        ({"env": 5}, "env"),
+        ({"env": {"kwargs": [1]}}, "env.kwargs"),
+        ({"model": True}, "model"),
+        ({"model": [64, 64]}, "model"),
+        ({"model": {"name": 3, "hidden": [4]}}, "model.name"),
+        ({"runner": ["local"]}, "runner"),
+        ({"runner": 2.5}, "runner"),
+        ({"evaluation": 5}, "evaluation"),
+        ({"callbacks": 3}, "callbacks"),
+        ({"callbacks": ["console"]}, "callbacks"),
+        ({"callbacks": {"console": False}}, "callbacks.console"),
+        ({"wrappers": {"clip_reward": {}}}, "wrappers"),
+        ({"wrappers": 3}, "wrappers"),
+        ({"wrappers": "clip_reward"}, "wrappers"),
+    ],
+)
+@pytest.mark.parametrize("later", [(), (LATER,)], ids=["flags", "a later file"])
+def test_a_part_of_another_kind_is_refused_although_something_later_replaces_it(wrong, where, later):
+    flags = {**NAMES, "wrappers": [], "callbacks.jsonl": None, "evaluation.n_episodes": 3}
+    with pytest.raises(ConfigError, match=f"^{where}"):
+        assemble(files=[wrong, *later], preset="none", flags=flags)
+
+
+@pytest.mark.parametrize("part", ["algorithm", "model", "runner", "env"])
+def test_a_part_that_is_set_to_a_number_is_refused_although_its_name_is_given_too(part):
+    with pytest.raises(ConfigError, match=f"^{part}"):
+        assemble(overrides=[f"{part}=5"], preset="none", flags=NAMES)
+    with pytest.raises(ConfigError, match=f"^{part}"):
+        load_run_config({**assemble(preset="none", flags=NAMES).model_dump(), part: 5}, [f"{part}.name=x"])
+
+
+def test_names_may_still_become_names_with_parameters_and_nothing_may_become_something():
+    files = [{"model": {"memory": "gru"}, "algorithm": None}, {"model": {"memory": {"name": "gru", "size": 7}}}]
+    config = assemble(files=files, preset="none", flags=NAMES)
+    assert config.model.memory["size"] == 7

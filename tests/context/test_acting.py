@@ -36,7 +36,7 @@ def test_actions_are_in_the_action_space(quick, name):
     observation_space.seed(0)
     for deterministic in (True, False):
         for _ in range(20):
-            action = context.compute_action(observation_space.sample(), deterministic)
+            action = context.compute_action(observation_space.sample(), deterministic=deterministic)
             assert space.contains(action), action
     observation = observation_space.sample()
     first, second = context.compute_action(observation), context.compute_action(observation)

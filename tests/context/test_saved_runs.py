@@ -1,5 +1,6 @@
 """The Python API: runs that were saved are gone on with, opened to act, and extended."""
 
+import json
 import multiprocessing
 import subprocess
 import sys
@@ -139,3 +140,24 @@ def test_a_script_without_a_guard_acts(quick, tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+@pytest.mark.parametrize("way", ["auto", "classic", "of a file", "none"])
+def test_the_name_of_the_preset_is_recorded_and_kept(quick, tmp_path, way):
+    file = tmp_path / "named.yaml"
+    file.write_text("preset: classic\n")
+    named = {"of a file": {"config": file, "preset": "auto"}}.get(way, {"preset": way})
+    context = quick("CartPole-v1", **named)
+    wanted = {"auto": "CartPole-v1", "none": None}.get(way, "classic")
+    assert preset_of(context.run_dir) == context.run.preset == wanted
+    context.train(1)
+    context.close()
+    again = RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3, "callbacks.console": None})
+    assert again.run.preset == wanted
+    again.train(1)
+    again.close()
+    assert preset_of(context.run_dir) == wanted
+
+
+def preset_of(run_dir):
+    return json.loads((run_dir / "run.json").read_text())["preset"]

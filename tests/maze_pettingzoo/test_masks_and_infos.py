@@ -10,7 +10,7 @@ from maze_devkit.joint import JointEnv
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from maze_core.base.errors import RunError
+from maze_core.base.errors import MazeError, RunError
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
@@ -168,3 +168,20 @@ def test_masks_of_some_agents_are_found_wherever_they_are():
     np.testing.assert_array_equal(rows["a/action_mask"][0], MASK)
     rows = told(Told(BOTH, {"a": SPACE, "b": CHOICES}, lambda a, n: SEEN, some))  # a Box action has no mask
     np.testing.assert_array_equal(rows["b/action_mask"][1], MASK)
+
+
+class Untold(Told):
+    """Its infos are none at all."""
+
+    def _all(self, told):
+        return None if told is self._say and self._steps > 1 else super()._all(told)
+
+
+@pytest.mark.parametrize("wrong", [None, [], "wind"])
+def test_infos_that_are_no_dicts_are_refused(wrong):
+    for env, named in (
+        (Told(BOTH, CHOOSING, lambda a, n: SEEN, lambda a, n: wrong if (a, n) == ("b", 2) else {}), "an info of 'b'"),
+        (Untold(BOTH, CHOOSING, lambda a, n: SEEN, lambda a, n: {}), "infos"),
+    ):
+        with pytest.raises(MazeError, match=f"returns {named} .*no dict"):
+            told(env)

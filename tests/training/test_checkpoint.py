@@ -271,7 +271,7 @@ def test_a_limit_on_the_size_of_files(maze, tmp_path):
     small = ["--n-rollout-steps", "8", "--epoch-length", "1", "--epochs", "100000", "--patience", "0"]
     arguments = ["--env", "CartPole-v1", "--run-dir", run_dir, "--set", "evaluation.n_episodes=1", "--preset", "none"]
     process = maze("train", "ppo", *arguments, *small, wait=False)
-    while not (run_dir / "metrics.jsonl").exists():
+    while not (run_dir / "checkpoints" / "previous").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (30_000, 30_000))

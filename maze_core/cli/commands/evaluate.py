@@ -66,11 +66,11 @@ def evaluate(
     deterministic = None if stochastic is None else not stochastic
     found = evaluate_saved(
         run,
-        episodes,
-        seed,
-        deterministic,
-        checkpoint,
-        video,
+        episodes=episodes,
+        seed=seed,
+        deterministic=deterministic,
+        checkpoint=checkpoint,
+        video=video,
         policy=policy,
         runner=runner,
         overrides=set_ or (),

@@ -185,7 +185,7 @@ def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> li
 
     The error of one that failed says how it goes on.
     """
-    if run.run_dir is None:
+    if run.run_dir is None or (summary.outcome == "failed" and not run.saving.has_progress):
         return []
     here = here or Path.cwd()
     folder = argument(_short(run.run_dir, here))

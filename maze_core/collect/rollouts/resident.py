@@ -15,7 +15,7 @@ from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
 from maze_core.data.rollout import Rollout
 from maze_core.data.tensors import concat_tensors, to_tensors
-from maze_core.envs.checks import MisfitError
+from maze_core.envs.checks import MisfitError, check_info
 from maze_core.envs.faults import naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
@@ -139,6 +139,8 @@ class ResidentSampler:
         with naming("the vectorised environment"):
             observation, reward, terminated, truncated, info = self._stepped.step(actions)
         try:
+            if type(info) is not dict:
+                check_info(info)
             self._observations.write(take_rows(self._obs, t + 1), observation)
             # The first step decides the types of all: rewards may be whole numbers there.
             flags = {"terminated": terminated, "truncated": truncated}

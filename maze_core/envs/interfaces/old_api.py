@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
+from maze_core.envs.checks import check_info
 
 
 class OldApi(gymnasium.Env[Any, Any]):
@@ -42,8 +43,8 @@ class OldApi(gymnasium.Env[Any, Any]):
             self._seed(seed)
         given = {"seed": seed, "options": options}
         result = self.env.reset(**{name: value for name, value in given.items() if name in self._takes})
-        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping):
-            return result[0], dict(result[1])
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping | None):
+            return result  # an info that is None is refused where it is read
         return result, {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -51,8 +52,9 @@ class OldApi(gymnasium.Env[Any, Any]):
         result = tuple(self.env.step(action))
         if len(result) == 4:
             observation, reward, done, info = result
-            cut = bool(done) and bool((info or {}).get("TimeLimit.truncated", False))
-            return observation, _number(reward), bool(done) and not cut, cut, dict(info or {})
+            check_info(info)
+            cut = bool(done) and bool(info.get("TimeLimit.truncated", False))
+            return observation, _number(reward), bool(done) and not cut, cut, dict(info)
         observation, reward, terminated, truncated, info = result
         return observation, _number(reward), terminated, truncated, info
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -146,6 +146,12 @@ class LimitedAgents(WrappedAgents):
         twin = copy.copy(self)
         twin.env = copy.deepcopy(self.env, memo)
         return twin
+
+    @property
+    def rewrapped(self) -> Callable[[Callable[[Any], Any]], LimitedAgents]:
+        """What wraps the environment of another package that lies below. Raises AttributeError where there is none."""
+        inner: Callable[[Callable[[Any], Any]], MultiAgentEnv] = getattr(self.env, "rewrapped")  # noqa: B009
+        return lambda wrap: LimitedAgents(inner(wrap), self._limit)
 
     def reset(self, seed: int) -> Round:
         """Begin an episode."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
+from maze_core.envs import checks
 from maze_core.envs.alike import check_apart
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
@@ -231,7 +232,11 @@ class AgentsVectorEnv:
 
     def _called(self, c: int, call: Callable[[], Round]) -> Round:
         try:
-            return call()
+            outcome = call()
+            checks.check_info(outcome.infos)
+            for info in outcome.infos.values():
+                checks.check_info(info)
+            return outcome
         except MazeError:
             raise
         except (Exception, SystemExit) as exc:

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.envs.checks import is_number
+from maze_core.envs.checks import check_info, is_number
 from maze_core.envs.mask_changes import MaskChanges
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
 from maze_core.envs.wrappers.carry import lasting_layers, layers
@@ -130,7 +130,8 @@ class WrappedParts(WrappedAgents):
                 raw_rewards[agent] = self._raw_owed.pop(agent, 0.0)
                 rewards[agent] = self._owed.pop(agent, 0.0)
                 self._parts[agent].given = (observation, rewards[agent], kind == 1, kind == 2)
-                self._parts[agent].info = outcome.infos.get(agent, {})
+                check_info(told := outcome.infos.get(agent, {}))
+                self._parts[agent].info = told
                 seen[kind][agent], rewards[agent], infos[agent] = self._seen(agent)
         acting, terminated, truncated = seen
         return replace(

@@ -21,6 +21,7 @@ from maze_core.envs.interfaces.conversion import as_gymnasium, makes_environment
 from maze_core.envs.interfaces.dm import DmApi
 from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
+from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import import_module
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
@@ -88,6 +89,8 @@ class GymnasiumSource(Plugin):
         with _explained(config):
             if self._make is not None:
                 return _limited(*self._make(config.kwargs, seed), config)
+            if (whole := self._whole_alone(config)) is not None:
+                return whole
             kwargs = with_arrays(_import_entry_point(config.id), config.kwargs)
             tame_mujoco()
             try:
@@ -106,14 +109,41 @@ class GymnasiumSource(Plugin):
         """Build the environment's own vectorised form; None where `vectorization` is `single`."""
         if config.vectorization == "single":
             return None
-        kwargs: dict[str, Any] = dict(config.kwargs)
-        if config.max_episode_steps is not None:
-            kwargs["max_episode_steps"] = config.max_episode_steps
         with _explained(config):
-            # `gymnasium.spec` does not accept `module:Id`; the module is imported, so the id alone is registered.
-            if gymnasium.spec(config.id.rpartition(":")[2]).vector_entry_point is None:
+            if self._make is not None or _spec(config).vector_entry_point is None:
                 raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
-            return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
+            return _vectorised(config, num_envs)
+
+    def _whole_alone(self, config: GymnasiumConfig) -> gymnasium.Env[Any, Any] | None:
+        """Return a single environment of one that is registered in its vectorised form alone; None for others.
+
+        Raises:
+            ConfigError: the vectorised form is not asked for.
+        """
+        if _spec(config).entry_point is not None:
+            return None
+        if config.vectorization == "single":
+            problem = f"{config.id} is registered in its vectorised form alone"
+            raise ConfigError(problem, "env.vectorization", "Next: --set env.vectorization=native")
+        return LoneEnv(_vectorised(config, 1))
+
+
+def _spec(config: GymnasiumConfig) -> gymnasium.envs.registration.EnvSpec:
+    """Return the registered one: `gymnasium.spec` does not accept `module:Id`, whose module is imported already."""
+    return gymnasium.spec(config.id.rpartition(":")[2])
+
+
+def _vectorised(config: GymnasiumConfig, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    kwargs: dict[str, Any] = dict(config.kwargs)
+    if config.max_episode_steps is not None:
+        kwargs["max_episode_steps"] = config.max_episode_steps
+    try:
+        return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
+    except TypeError as exc:
+        if "'max_episode_steps'" not in str(exc):
+            raise
+        problem = f"the vectorised form of {config.id} takes no time limit: {exc}"
+        raise ConfigError(problem, "env.max_episode_steps", "Next: --set env.vectorization=single") from exc
 
 
 def other_maker(env_id: str) -> Maker | None:

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import RunError
-from maze_core.envs.checks import not_a_number
+from maze_core.envs.checks import check_info, not_a_number
 from maze_core.envs.tensor_envs import on_host
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
@@ -214,8 +214,12 @@ def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:
     """Return the metrics in the `info` of an episode's last step, and `success` where it says `is_success`.
 
     Raises:
-        RunError: it is not a mapping of names to numbers.
+        MisfitError: the info is no dict.
+        RunError: the metrics are not a mapping of names to numbers.
     """
+    check_info(info)
+    if not info:
+        return {}
     success = info.get("is_success")  # as environments with goals report it
     found = {"success": float(success)} if isinstance(success, Real | np.bool_) else {}
     given = info.get(METRICS)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import printable, shown
 from maze_core.plugins.config.plain_yaml import kind_of, parse_value
 
 Raw = dict[str, Any]
@@ -41,10 +41,13 @@ def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
     """Return `base` with a layer merged over it: mappings merge key by key, everything else is replaced.
 
     If the layer changes the `name` of a part, the whole part is replaced: the old plugin's parameters do not apply.
+
+    Raises:
+        ConfigError: a mapping would replace a number or a list, which would be lost without a word.
     """
     result = dict(base)
     for key, value in _spelled_out(layer).items():
-        result[key] = _deep(result.get(key), value)
+        result[key] = _deep(result.get(key), value, key)
     return result
 
 
@@ -85,9 +88,15 @@ def name_of(part: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _deep(old: Any, new: Any) -> Any:
-    if isinstance(old, dict) and isinstance(new, Mapping) and not _renames(old, new):
-        return {**old, **{key: _deep(old.get(key), value) for key, value in new.items()}}
+def _deep(old: Any, new: Any, where: str) -> Any:
+    if not isinstance(new, Mapping) or isinstance(old, str | None):  # a name may become one with parameters
+        return _copy(new)
+    if isinstance(old, bool | int | float | list | tuple):
+        raise ConfigError(f"must be a mapping, got {shown(old)}", where)
+    if "name" in new and isinstance(old, dict) and not isinstance(old.get("name"), str | None):
+        raise ConfigError(f"must be a name, got {shown(old['name'])}", f"{where}.name")
+    if isinstance(old, dict) and not _renames(old, new):
+        return {**old, **{key: _deep(old.get(key), value, f"{where}.{key}") for key, value in new.items()}}
     return _copy(new)
 
 
@@ -102,8 +111,11 @@ def _spelled_out(layer: Mapping[str, Any]) -> Raw:
     for part in PARTS:
         if isinstance(result.get(part), str):
             result[part] = {"id" if part == "env" else "name": result[part]}
-    if isinstance(result.get("wrappers"), list):
-        result["wrappers"] = [spelled_out_wrapper(each) for each in result["wrappers"]]
+    wrappers = result.get("wrappers")
+    if isinstance(wrappers, list):
+        result["wrappers"] = [spelled_out_wrapper(each) for each in wrappers]
+    elif not isinstance(wrappers, tuple | None):  # a later list would replace it
+        raise ConfigError(f"must be a list of wrappers, the first innermost, got {shown(wrappers)}", "wrappers")
     return result
 
 

@@ -59,6 +59,7 @@ class RunEvaluation:
         deterministic: bool | None,
         stopped: Callable[[], bool],
         planning: Planning | None = None,
+        n_episodes: int | None = None,
     ) -> dict[str, float]:
         """Return `eval/…` metrics of raw returns; `number` selects the episodes.
 
@@ -76,7 +77,7 @@ class RunEvaluation:
         own = integer_seed(self._seed, Purpose.EVAL_NOISE, number, 1)
         try:
             with isolated_rng(own), torch_threads(self._config.threads):
-                episodes = self._play(policy, number, deterministic, stopped, planning)
+                episodes = self._play(policy, number, deterministic, stopped, planning, n_episodes)
         except EvaluationInterrupted:
             self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
@@ -95,11 +96,12 @@ class RunEvaluation:
         deterministic: bool | None,
         stopped: Callable[[], bool],
         planning: Planning | None,
+        n_episodes: int | None,
     ) -> list[Episode]:
         """Return the episodes, played by the workers where there are some that can."""
         options, seeds = self._config.evaluation, self._episode_seeds(number)
         noise = integer_seed(self._seed, Purpose.EVAL_NOISE, number)
-        n_episodes = self._config.evaluation_episodes
+        n_episodes = self._config.evaluation_episodes if n_episodes is None else n_episodes
         deterministic = options.deterministic if deterministic is None else deterministic
 
         def look(steps: int) -> None:

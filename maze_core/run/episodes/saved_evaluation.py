@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import torch_threads
@@ -44,12 +44,12 @@ class Evaluation:
 
 def evaluate_saved(
     run_dir: Path,
+    *,
     episodes: int | None = None,
     seed: int | None = None,
     deterministic: bool | None = None,
     checkpoint: str | None = None,
     video: Path | None = None,
-    *,
     policy: str | None = None,
     runner: str | None = None,
     overrides: Sequence[str] = (),
@@ -88,7 +88,8 @@ def evaluate_saved(
         acting = _policy(run, policy, its, load)
         with ExitStack() as stack:
             film = None if video is None else stack.enter_context(closing(_film(run, video)))
-            metrics = run.evaluate(FINAL_EVALUATION, deterministic, acting, look_ahead=look_ahead)
+            options: dict[str, Any] = {"policy": acting, "look_ahead": look_ahead}
+            metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic, **options)
             videos = [] if film is None else film.shoot(deterministic, acting, look_ahead=look_ahead)
     metrics.pop("time/evaluation_seconds")
     name = checkpoint_folder(find_run(run_dir), checkpoint).name

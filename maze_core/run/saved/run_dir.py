@@ -115,6 +115,22 @@ def discard_run_dir(folder: Path) -> None:
         folder.rmdir()  # unless something else is in it
 
 
+def remove_run_dir(folder: Path) -> bool:
+    """Delete the folder of a run with all that is in it, and the empty folders around it below `runs`.
+
+    Returns False where it cannot be deleted.
+    """
+    try:
+        files.remove(folder, folder.parent)
+    except OSError:
+        return False
+    if folder.parents[2].name == "runs":
+        with suppress(OSError):  # there are further runs
+            for parent in folder.parents[:3]:
+                parent.rmdir()
+    return True
+
+
 def check_disk_space(folder: Path, needed: int) -> None:
     """Raise ConfigError if the disk of `folder` has fewer than `needed` bytes free."""
     free = shutil.disk_usage(folder).free

@@ -38,5 +38,13 @@ class AtariConfig(PluginConfig):
     """All 18 actions of the joystick, instead of those that the game uses."""
     max_frames: PositiveInt = 108_000
     """Frames after which a game is truncated: 30 minutes."""
+    max_episode_steps: PositiveInt | None = None
+    """Steps of `frame_skip` frames after which a game is truncated, if that is earlier; none: `max_frames` decides."""
     threads: NonNegativeInt = 0
     """Threads that step the games; 0: ALE chooses."""
+
+    @property
+    def frames(self) -> int:
+        """Frames after which a game is truncated."""
+        steps = self.max_episode_steps
+        return self.max_frames if steps is None else min(self.max_frames, steps * self.frame_skip)

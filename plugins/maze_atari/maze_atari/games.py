@@ -29,7 +29,7 @@ class Games(AtariVectorEnv):
             game,
             num_envs,
             num_threads=config.threads,
-            max_num_frames_per_episode=config.max_frames,
+            max_num_frames_per_episode=config.frames,
             repeat_action_probability=config.sticky_actions,
             full_action_space=config.all_actions,
             autoreset_mode=AutoresetMode.SAME_STEP,
@@ -43,7 +43,7 @@ class Games(AtariVectorEnv):
         )
         self.metadata = {**self.metadata, "render_fps": _FRAMES_PER_SECOND / config.frame_skip}
         self.render_mode = "rgb_array"
-        self.max_frames = config.max_frames
+        self.max_frames = config.frames
 
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None

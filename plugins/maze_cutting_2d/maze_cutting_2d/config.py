@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from maze_core.plugins.config.base import PluginConfig
 
@@ -39,6 +39,9 @@ class CuttingConfig(PluginConfig):
         (10, 8),
     )
     """Sizes that orders have, each with the same probability."""
+
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which an episode is truncated; none: it ends with its last order."""
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:

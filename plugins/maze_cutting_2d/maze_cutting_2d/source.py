@@ -20,6 +20,7 @@ class CuttingSource(Plugin):
     @hookimpl
     def make_env(self, config: CuttingConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Build one environment."""
-        if config.form.startswith("structured"):
-            return CuttingInTurns(config, render_mode="rgb_array")
-        return Cutting(config, render_mode="rgb_array")
+        shop = CuttingInTurns if config.form.startswith("structured") else Cutting
+        env: gymnasium.Env[Any, Any] = shop(config, render_mode="rgb_array")
+        limit = config.max_episode_steps
+        return env if limit is None else gymnasium.wrappers.TimeLimit(env, limit)

@@ -79,8 +79,6 @@ def by_name(method: str, kind: str, values: Any, names: Mapping[Any, str]) -> di
     Raises:
         ConfigError: it is not a dict, or names somebody who is not a possible agent.
     """
-    if values is None and kind == "infos":
-        return {}
     if not isinstance(values, Mapping):
         raise _wrong(f"returns {kind} from {method} that are no dict by agent: {shown(values)}")
     strangers = [key for key in values if key not in names]
@@ -128,9 +126,11 @@ def check_gone(agent: Any, agents: Iterable[Any]) -> None:
 
 
 def info_of(infos: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the info of an agent; an empty one where there is none."""
-    info = infos.get(name)
-    return info if isinstance(info, Mapping) else {}
+    """Return the info of an agent; an empty one where there is none. Raises ConfigError for one that is no dict."""
+    info = infos.get(name, {})
+    if not isinstance(info, Mapping):
+        raise _wrong(f"returns an info of {name!r} that is no dict: {shown(info)}", "Next: return {} there.")
+    return info
 
 
 def _number(value: Any) -> float:

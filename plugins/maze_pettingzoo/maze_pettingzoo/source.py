@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, PositiveInt
 
 from maze_core.base.environment_variables import unchanged_variables
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.faults import naming
 from maze_core.envs.interfaces.arrays import with_arrays
-from maze_core.envs.several.agents import MultiAgentEnv
+from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -53,6 +53,9 @@ class PettingZooConfig(PluginConfig):
     is annotated to return one."""
     kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor."""
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which the episode of all agents is truncated: turns where they act in turn; none: the environment's
+    own limit."""
     api: Literal["auto", "aec", "parallel"] = "auto"
     """PettingZoo's interface: `aec`: one agent acts at a time; `parallel`: all act at once; `auto`: parallel where the
     environment offers it."""
@@ -128,11 +131,15 @@ class PettingZooSource(Plugin):
         options: dict[str, Any] = config.model_dump(include=_OPTIONS)
         with naming(f"the environment {config.id}"):  # their spaces are asked for, and some are reset
             if isinstance(env, ParallelEnv) and self._api != "aec":
-                return AgentsTogether(env, **options)
+                return _limited(AgentsTogether(env, **options), config)
             if isinstance(env, AECEnv) and self._api != "parallel":
-                return AgentsInTurn(env, **options)
+                return _limited(AgentsInTurn(env, **options), config)
         kind = "parallel" if isinstance(env, ParallelEnv) else "AEC" if isinstance(env, AECEnv) else type(env).__name__
         raise ConfigError(f"{config.id} makes an environment of the kind {kind}", "env.api", "Next: --set env.api=auto")
+
+
+def _limited(env: MultiAgentEnv, config: PettingZooConfig) -> MultiAgentEnv:
+    return env if config.max_episode_steps is None else LimitedAgents(env, config.max_episode_steps)
 
 
 def constructor(config: PettingZooConfig) -> tuple[Any, str]:
