@@ -7,11 +7,12 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_state import Each, refused, varies
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +65,45 @@ def generator(seed: int, purpose: Purpose, *path: int) -> np.random.Generator:
 
 def random_states(rngs: Sequence[np.random.Generator]) -> list[Any]:
     """Return the states of some generators, as plain data."""
-    return [rng.bit_generator.state for rng in rngs]
+    states = [rng.bit_generator.state for rng in rngs]
+    return varies(states, Each(GeneratorState(rngs[0]))) if states else states
+
+
+def random_state(generator: np.random.Generator | torch.Generator) -> Any:
+    """Return the state of a generator of numpy or torch: plain data, or a tensor."""
+    numpys: Any = isinstance(generator, np.random.Generator) and generator.bit_generator
+    state = numpys.state if numpys else cast("torch.Generator", generator).get_state()
+    return varies(state, GeneratorState(generator))
+
+
+def load_random_state(generator: np.random.Generator | torch.Generator, state: Any) -> None:
+    """Restore the result of `random_state()`."""
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        restore_generator(generator, state)
+
+
+@dataclass(frozen=True)
+class GeneratorState:
+    """The form of the state of a generator like this one."""
+
+    generator: Any
+
+    def check(self, saved: Any, place: str) -> None:
+        """Raise StateError if such a generator does not take it, or changes it."""
+        import torch
+
+        own = self.generator
+        numpys = isinstance(own, np.random.Generator)
+        try:
+            other: Any = np.random.Generator(type(own.bit_generator)(0)) if numpys else torch.Generator(own.device)
+            load_random_state(other, saved)
+            taken = not numpys or repr(other.bit_generator.state) == repr(saved)
+        except Exception:  # noqa: BLE001 — numpy and torch raise errors of many kinds
+            taken = False
+        if not taken:
+            raise refused(place, "the state of a random generator", "is none")
 
 
 def load_random_states(rngs: Sequence[np.random.Generator], states: Sequence[Any]) -> None:
@@ -80,7 +119,7 @@ def load_random_states(rngs: Sequence[np.random.Generator], states: Sequence[Any
             "Next: the number of environments that the run had.",
         )
     for rng, state in zip(rngs, states, strict=True):
-        rng.bit_generator.state = state
+        load_random_state(rng, state)
 
 
 def integer_seed(seed: int, purpose: Purpose, *path: int) -> int:

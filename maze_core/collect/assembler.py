@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.saved_numbers import check_alike, check_shapes
+from maze_core.base.saved_state import OrEmpty, OrLeftOut, varies
 from maze_core.base.tree import copy_tree, map_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.transitions import Transitions
 
@@ -118,37 +118,28 @@ class Assembler:
             self.log_prob[rows] = log_prob(*trees)
         self._fresh[:] = False
 
-    def state(self) -> dict[str, Any]:
-        """Return the open transitions."""
+    def state(self, obs: Tree, actions: Tree) -> dict[str, Any]:
+        """Return the open transitions. Arguments: observations and actions like those that it may hold."""
+        like = {f"obs/{key}": leaf for key, leaf in obs.items()}
+        like |= {f"action/{key}": leaf for key, leaf in actions.items()} | {"reward": self._reward}
         held = {f"obs/{key}": leaf.copy() for key, leaf in self.obs.items()}
         held |= {f"action/{key}": leaf.copy() for key, leaf in self.actions.items()}
         if held:
             held["reward"] = self._reward.copy()
         for leaf in held.values():
             leaf[~self.open] = 0  # left over from earlier transitions, which a resumed run does not have
-        saved: dict[str, Any] = {"open": self.open.copy(), "carried": held, "log_prob": self.log_prob.copy()}
+        saved: dict[str, Any] = {
+            "open": self.open.copy(),
+            "carried": varies(held, OrEmpty(like)),
+            "log_prob": varies(self.log_prob.copy(), OrLeftOut(np.full_like(self.log_prob, np.nan))),
+        }
         return saved if self._memory is None else {**saved, "remembered": copy_tree(self.before)}
 
-    def load_state(self, state: dict[str, Any], obs: Tree | None = None, actions: Tree | None = None) -> None:
-        """Restore the result of `state()`.
-
-        Args:
-            state: the result.
-            obs: observations like those that it may hold, leaves [N, …]; None: they are not checked.
-            actions: the same of actions.
-
-        Raises:
-            ValueError: it holds others.
-        """
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
         self.open[:] = state["open"]
         held = copy_tree(state["carried"])
-        if held and obs is not None:
-            check_shapes(subtree(held, "obs/"), obs, "open observations")
-        if held and actions is not None:
-            check_shapes(subtree(held, "action/"), actions, "open actions")
         self.obs, self.actions = subtree(held, "obs/"), subtree(held, "action/")
         self._reward[:] = held.get("reward", 0)
-        if "remembered" in state:
-            check_alike(state["remembered"], self.before, "memory before the open actions")
         self.before = copy_tree(state.get("remembered", {}))
         self.log_prob[:] = state.get("log_prob", np.nan)  # earlier versions had none

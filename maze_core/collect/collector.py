@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from maze_core.base.errors import PluginError
-from maze_core.base.seeding import restore_generator
+from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.terminal_text import shown
 
 
@@ -74,16 +74,12 @@ def put(kept: dict[str, Kept], name: str, part: Kept) -> None:
 
 def state_of(part: Kept) -> Any:
     """Return the state of a part."""
-    if isinstance(part, np.random.Generator):
-        return part.bit_generator.state
-    return part.get_state() if isinstance(part, torch.Generator) else part.state()
+    return random_state(part) if isinstance(part, np.random.Generator | torch.Generator) else part.state()
 
 
 def load_state_of(part: Kept, state: Any) -> None:
     """Restore the result of `state_of()`."""
-    if isinstance(part, np.random.Generator):
-        part.bit_generator.state = state
-    elif isinstance(part, torch.Generator):
-        restore_generator(part, state)
+    if isinstance(part, np.random.Generator | torch.Generator):
+        load_random_state(part, state)
     else:
         part.load_state(state)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_core.base.saved_state import Count, Each, OrLeftOut, OrNone, varies
 from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice
-from maze_core.envs.recorded_state import check_state
-from maze_core.envs.vector import copies_of
+from maze_core.envs.recorded_state import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,12 +138,8 @@ class Stepper:
 
     def state(self) -> dict[str, Any]:
         """Return where the environments stand."""
-        return {"env": self.env.state() if self.started else None, "begun": self._begun}
-
-    def check(self, state: dict[str, Any]) -> None:
-        """Raise ConfigError if the result of `state()` is of another number of environments."""
-        if state["env"] is not None and "length" in state["env"]:
-            check_state(state["env"], copies_of(self.env))
+        env = varies(self.env.state() if self.started else None, OrNone(Recorded(self.env)))
+        return {"env": env, "begun": varies(self._begun, OrLeftOut(Each(Count(below=self.env.num_envs))))}
 
     def restore(self, state: dict[str, Any], obs: Tree) -> None:
         """Restore the result of `state()` by replaying unfinished episodes; observations are written to `obs`."""

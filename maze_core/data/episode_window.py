@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.free_ram import check_memory
-from maze_core.base.saved_numbers import check_shapes, count_of
+from maze_core.base.saved_state import Count, Leaf, OrEmpty, OrLeftOut, varies
 from maze_core.base.tree import copy_tree, gather_rows, put_rows, stack_trees, take_rows
 from maze_core.envs.spaces import allocate, allocated_bytes
 
@@ -73,11 +73,13 @@ class EpisodeWindow:
     def state(self) -> dict[str, Any]:
         """Return the window, and the rows that wait."""
         waiting = [row for rows in self.waiting for row in rows]
+        rows = {key: Leaf(leaf.dtype, (None, *leaf.shape[1:])) for key, leaf in self._rows.items()}
+        some = {key: OrLeftOut(leaf) for key, leaf in rows.items()}
         return {
-            "written": self._written,
-            "window": copy_tree(take_rows(self._rows, slice(self._written))),
-            "open": stack_trees(waiting) if waiting else {},
-            "lengths": [len(rows) for rows in self.waiting],
+            "written": varies(self._written, Count()),
+            "window": varies(copy_tree(take_rows(self._rows, slice(self._written))), rows),
+            "open": varies(stack_trees(waiting) if waiting else {}, OrEmpty(some)),
+            "lengths": varies([len(rows) for rows in self.waiting], [Count()] * len(self.waiting)),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -86,11 +88,10 @@ class EpisodeWindow:
         Raises:
             ValueError: it has rows of other shapes.
         """
-        written, window, waiting = count_of(state, "written"), state["window"], dict(state["open"])
+        written, window, waiting = state["written"], state["window"], dict(state["open"])
         held = len(next(iter(window.values())))
-        check_shapes(window, self._like(held, window), "window")
-        if waiting:
-            check_shapes(waiting, self._like(sum(state["lengths"]), waiting), "rows that wait")
+        if {len(leaf) for leaf in waiting.values()} != ({sum(state["lengths"])} - {0}):
+            raise ValueError("another number of rows that wait")
         if held != min(written, self._capacity):  # of another capacity
             newest = np.arange(written - min(held, self._capacity), written) % held
             written, window = len(newest), take_rows(window, newest)
@@ -99,9 +100,3 @@ class EpisodeWindow:
         ends = np.cumsum([0, *state["lengths"]]).tolist()
         rows = [copy_tree(take_rows(waiting, place)) for place in range(ends[-1])]
         self.waiting = [rows[first:end] for first, end in pairwise(ends)]
-
-    def _like(self, count: int, leaves: Mapping[str, Any]) -> Tree:
-        """Return so many rows of the window's columns that are among these leaves."""
-        return {
-            key: np.broadcast_to(leaf[0], (count, *leaf.shape[1:])) for key, leaf in self._rows.items() if key in leaves
-        }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from maze_core.base.saved_numbers import count_of, number_of
+from maze_core.base.saved_state import Count, Entries, Leaf, Number, varies
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.rounding import nearly_equal
 from maze_core.data.running_moments import RunningMoments
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
 
 CLIP = 10.0
+_SPREADS = Entries({"count": Count(), "mean": Number(), "squares": Number(0.0)}, Count())
 
 
 class RewardScale:
@@ -72,29 +73,14 @@ class RewardScale:
         self._returns[source] = running
         return returns
 
-    def state(self) -> dict[str, Any]:
-        """Return the statistics and the running returns."""
+    def state(self, columns: int | None = None) -> dict[str, Any]:
+        """Return the statistics and the running returns. `columns`: N, of all sources, where known."""
         return {
-            "spreads": {group: asdict(spread) for group, spread in self._spreads.items()},
-            "returns": dict(self._returns),
+            "spreads": varies({group: asdict(spread) for group, spread in self._spreads.items()}, _SPREADS),
+            "returns": varies(dict(self._returns), Entries(Leaf(np.dtype(np.float64), (columns,)), Count())),
         }
 
-    def load_state(self, state: dict[str, Any], episodes: bool = True, columns: int | None = None) -> None:
-        """Restore the result of `state()`.
-
-        Args:
-            state: the result.
-            episodes: False: the environments begin new ones.
-            columns: N, which is the same for all sources; None: it is not known.
-
-        Raises:
-            ValueError: it is of other columns, or its statistics are not numbers.
-        """
-        self._spreads = {int(group): _moments(values) for group, values in state["spreads"].items()}
-        self._returns = {int(source): returns for source, returns in state["returns"].items()} if episodes else {}
-        if any(returns.ndim != 1 or columns not in (None, len(returns)) for returns in self._returns.values()):
-            raise ValueError("another shape in its returns so far")
-
-
-def _moments(values: dict[str, Any]) -> RunningMoments:
-    return RunningMoments(count_of(values, "count"), number_of(values, "mean"), number_of(values, "squares"))
+    def load_state(self, state: dict[str, Any], episodes: bool = True) -> None:
+        """Restore the result of `state()`. `episodes` False: the environments begin new ones."""
+        self._spreads = {group: RunningMoments(**values) for group, values in state["spreads"].items()}
+        self._returns = dict(state["returns"]) if episodes else {}

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_state import Each, Leaf, OrLeftOut, check_state
 from maze_core.base.tree import map_tree, take_rows
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.spaces import choices_of, flatten_space, space_specs
+from maze_core.envs.vector import agents_of, copies_of
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import VectorEnv
+
+MEMORIES = Each(Each({}))
+"""The form of what the wrappers of several environments remember; `recall` knows the form of each state."""
+_NUMBERS = Leaf(np.dtype(np.int64), (None,), 0, 2**53)
 
 
-def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
+@dataclass(frozen=True)
+class Recorded:
+    """The form of the state of environments like these, of any number."""
+
+    env: VectorEnv
+
+    def check(self, saved: Any, place: str) -> None:
+        """Raise StateError if it is something else."""
+        if isinstance(self.env, NativeVectorEnv):
+            check_state(saved, {"native_episode": OrLeftOut(_NUMBERS), "episode": OrLeftOut(_NUMBERS)}, place)
+            return
+        check_state(saved, {"length": _NUMBERS, "memory": OrLeftOut(MEMORIES)}, place)
+        agents, copies, steps = agents_of(self.env), copies_of(self.env), int(max(saved["length"], default=0))
+        check_count(saved, copies)
+        rows, actions = copies * max(1, len(agents)), space_specs(self.env.action_space, "action")
+        below = {key: choices_of(leaf) for key, leaf in flatten_space(self.env.action_space, "action").items()}
+        observations = space_specs(self.env.observation_space, "observation")
+        form = {
+            "episode": Leaf(np.dtype(np.int64), (copies,), 0, 2**53),
+            "actions": {
+                key: Leaf(spec.dtype, (steps, rows, *spec.shape), None if below[key] is None else 0, below[key])
+                for key, spec in actions.items()
+            },
+            "rewards": OrLeftOut(Leaf(np.dtype(np.float32), (steps, rows))),
+            "observation": {key: Leaf(spec.dtype, (rows, *spec.shape)) for key, spec in observations.items()},
+            **({"acting": Leaf(np.dtype(np.bool_), (rows,))} if agents else {}),
+            "length": _NUMBERS,
+            "memory": OrLeftOut(MEMORIES),
+        }
+        check_state(saved, form, place)
+
+
+def check_count(state: dict[str, Any], num_envs: int) -> np.ndarray:
     """Return the lengths [num_envs] of the unfinished episodes in a recorded state."""
     lengths: np.ndarray = np.asarray(state["length"])
     if len(lengths) != num_envs:

@@ -21,7 +21,7 @@ from maze_core.envs.events.layers import check_separate, events_of, take, with_s
 from maze_core.envs.faults import failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.recorded_state import check_state, same_rewards
+from maze_core.envs.recorded_state import check_count, same_rewards
 from maze_core.envs.spaces import allocate
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
@@ -201,7 +201,7 @@ class SerialVectorEnv:
         Raises:
             ConfigError: the state has another number of environments.
         """
-        lengths = check_state(state, self.num_envs)
+        lengths = check_count(state, self.num_envs)
         self._seeds = seeds
         self._begin([int(k) for k in state["episode"]])
         self._log.load(state)

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Variable
 
-from maze_core.base.averages import as_number
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.saved_numbers import as_count, count_of
+from maze_core.base.saved_state import Count, Each, Entries, Number, OrLeftOut, varies
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.grouped import GroupedOptimizer
-from maze_core.learn.optimizers.settings import load_settings, settings_of
+from maze_core.learn.optimizers.settings import load_settings, saved_optimizer, settings_of
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep
@@ -324,12 +323,13 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """Return the optimizer's state, the number of steps and the metrics of an unfinished epoch."""
         self._flush()
+        beside = None if self.plugins_optimizer is None else saved_optimizer(self.plugins_optimizer)
         return {
-            "optimizer": self.optimizer.state_dict(),
-            "plugins_optimizer": None if self.plugins_optimizer is None else self.plugins_optimizer.state_dict(),
-            "configured": self._configured,
-            "steps": self.steps,
-            "sums": {name: list(pair) for name, pair in self._sums.items()},
+            "optimizer": saved_optimizer(self.optimizer),
+            "plugins_optimizer": beside,
+            "configured": varies(self._configured, OrLeftOut(Entries(Each({})))),
+            "steps": varies(self.steps, Count()),
+            "sums": varies({name: list(pair) for name, pair in self._sums.items()}, Entries([Number(), Count(1)])),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -338,8 +338,8 @@ class Learner:
             optimizer.load_state_dict(state[name])
             # Earlier versions did not save what was configured.
             load_settings(optimizer, state.get("configured", {}).get(name, []), self._configured[name])
-        self.steps = count_of(state, "steps")
-        self._sums = {name: (as_number(total), as_count(n, name)) for name, (total, n) in state["sums"].items()}
+        self.steps = state["steps"]
+        self._sums = {name: (total, n) for name, (total, n) in state["sums"].items()}
 
 
 def _norm_of(group: str | None) -> str:

@@ -10,7 +10,7 @@ import torch
 from typing_extensions import TypeVar
 
 from maze_core.base.errors import PluginError, RunError
-from maze_core.base.saved_numbers import count_of
+from maze_core.base.saved_state import Count, varies
 from maze_core.collect.collector import load_state_of, put, state_of
 from maze_core.learn.learner import Learner
 from maze_core.learn.optimizers.adam import Adam
@@ -101,12 +101,12 @@ class SideLearner(Generic[B]):
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs besides the network."""
         kept = {name: state_of(part) for name, part in self._kept.items()}
-        return {"learner": self._learner.state(), "updates": self.updates, "kept": kept}
+        return {"learner": self._learner.state(), "updates": varies(self.updates, Count()), "kept": kept}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._learner.load_state(state["learner"])
-        self.updates = count_of(state, "updates")
+        self.updates = state["updates"]
         for name, part in self._kept.items():
             load_state_of(part, state["kept"][name])
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from maze_core.base.process_state import global_states
+from maze_core.base.saved_state import Flag, OrLeftOut, OrNone, Text, check_state, form_of, varies
+from maze_core.base.seeding import GeneratorState
+from maze_core.envs.recorded_state import MEMORIES
 from maze_core.run.saved.append_only import GrowingFile
-from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, write_checkpoint
+from maze_core.run.saved.checkpoint import Checkpoint, write_checkpoint
 from maze_core.run.saved.kept_state import KeptState
-from maze_core.run.saved.manifest import CHECKPOINTS
+from maze_core.run.saved.manifest import CHECKPOINTS, MODEL, STATE
 from maze_core.run.saved.metrics_file import METRICS_FILE
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
+
+EVALUATED = {"evaluation_memory": OrLeftOut(MEMORIES), "evaluated": OrLeftOut(Flag())}
+"""The form of what a saved state says about evaluations."""
 
 
 class Saving:
@@ -73,10 +81,10 @@ class Saving:
     def load(self, checkpoint: Checkpoint) -> None:
         """Restore the complete state from a checkpoint, after `Run.build` and before `Run.start_clock`."""
         run, saved = self._run, checkpoint.state
-        check_tensors(run.policy, checkpoint.model, "policy")
+        check_state(checkpoint.model, run.policy.state_dict(), MODEL)
+        check_state(saved, form_of(self._everything), STATE)
         run.policy.load_state_dict(checkpoint.model)
         for name, module in run.modules.items():
-            check_tensors(module, saved["modules"][name], name)
             module.load_state_dict(saved["modules"][name])
         # An older version saved the number of updates with the learner.
         run.state.load({"updates": saved["learner"].get("updates", 0), **saved})
@@ -115,19 +123,20 @@ class Saving:
         run = self._run
         beside = run.side_learners.state()
         torch_rng, cuda_rng = global_states(run.cuda_rng is not None)
+        on_gpu = GeneratorState(torch.Generator(run.device))
         return {
-            **({"side_learners": beside} if beside else {}),
+            **({"side_learners": varies(beside, OrLeftOut(beside))} if beside else {}),
             **run.state.saved(),
             "seconds": run.seconds,
             "learner": run.learner.state(),
             "statistics": run.statistics.state(),
             "algorithm": run.algorithm.state(),
-            "evaluation_memory": run.environments.evaluation.memory(),
-            "evaluated": run.evaluation.played,
+            "evaluation_memory": varies(run.environments.evaluation.memory(), EVALUATED["evaluation_memory"]),
+            "evaluated": varies(run.evaluation.played, EVALUATED["evaluated"]),
             "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
-            "torch_rng": torch_rng,
-            **({} if cuda_rng is None else {"cuda_rng": cuda_rng}),
-            "stop_reason": None if run.interrupted else run.stop_reason,
+            "torch_rng": varies(torch_rng, GeneratorState(torch.Generator())),
+            **({} if cuda_rng is None else {"cuda_rng": varies(cuda_rng, OrLeftOut(OrNone(on_gpu)))}),
+            "stop_reason": varies(None if run.interrupted else run.stop_reason, OrLeftOut(OrNone(Text()))),
         }
 
 

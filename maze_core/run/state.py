@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from maze_core.base.saved_state import Count, Flag, Form, Number, OrLeftOut, OrNone, varies
+
+_FORMS: dict[str, Form] = {
+    "int": OrLeftOut(Count()),
+    "bool": OrLeftOut(Flag()),
+    "float": OrLeftOut(Number(0.0)),
+    "int | None": OrLeftOut(OrNone(Count())),
+    "float | None": OrLeftOut(OrNone(Number())),
+}
+"""What a checkpoint may hold in the place of a field of each type; earlier versions lacked some."""
 
 
 @dataclass(slots=True)
@@ -59,7 +70,7 @@ class RunState:
 
     def saved(self) -> dict[str, Any]:
         """Return the fields by name."""
-        return asdict(self)
+        return {field.name: varies(getattr(self, field.name), _FORMS[str(field.type)]) for field in fields(self)}
 
     def load(self, saved: dict[str, Any]) -> None:
         """Restore the result of `saved()`; fields that an older version did not save keep their value."""

@@ -11,6 +11,8 @@ from tests.attack.configured import ALGORITHMS, Configured
 from tests.attack.damaged import SUBJECTS, Damaged
 from tests.attack.doors import Doors
 from tests.attack.kills import Kills
+from tests.attack.leaves import RUNS as ALTERED
+from tests.attack.leaves import Leaves
 from tests.attack.named import Named
 from tests.attack.planted import SUBJECTS as PLANTED
 from tests.attack.planted import Planted
@@ -54,6 +56,7 @@ KINDS: dict[str, Kind] = {
     "kills": Kind(_kills, KILLED, 0),
     "doors": Kind(Doors, ("sac",), 0),
     "damaged": Kind(Damaged, SUBJECTS, 0.3),
+    "leaves": Kind(Leaves, tuple(ALTERED), 0),
     "planted": Kind(Planted, PLANTED, 0.25),
     "named": Kind(Named, ("ppo",), 0.1),
     "configured": Kind(Configured, ALGORITHMS, 0.3),

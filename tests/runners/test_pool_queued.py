@@ -30,7 +30,7 @@ class Idle(QueuedPool):
 
 @pytest.fixture
 def pool():
-    pool = Idle(2)
+    pool = Idle(None, 2)
     for job, worker in [("a", None), ("b", 1), ("c", None), ("d", 1)]:
         pool.submit(job, worker)
     return pool

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import load_random_states, random_states
+from maze_core.base.seeding import load_random_state, load_random_states, random_state, random_states
 from maze_core.base.tree import stack_trees
 from maze_core.collect.agents.agent import Choice
 from maze_core.collect.policies.random import RandomPolicy
@@ -175,11 +175,11 @@ class ActionNoise(Exploration):
 
     def state(self) -> dict[str, Any]:
         """Return the random state."""
-        return {"rng": self._rng.bit_generator.state}
+        return {"rng": random_state(self._rng)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._rng.bit_generator.state = state["rng"]
+        load_random_state(self._rng, state["rng"])
 
 
 def _along(rows: np.ndarray, leaf: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from maze_core.base.seeding import load_random_states, random_states, restore_generator
+from maze_core.base.seeding import load_random_state, load_random_states, random_state, random_states
 from maze_core.base.tree import concat_trees, map_tree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, fastest_forward
@@ -51,11 +51,11 @@ class SharedNoise:
 
     def state(self) -> dict[str, Any]:
         """Return the random state."""
-        return {"noise": self.generator.get_state()}
+        return {"noise": random_state(self.generator)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        restore_generator(self.generator, state["noise"])
+        load_random_state(self.generator, state["noise"])
 
 
 class NoiseByRow:
@@ -114,6 +114,11 @@ class NetworkAgent(Agent):
         self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
         """The noise of the next steps; the most likely actions need none."""
         self._forward = self._fastest()
+
+    def stand(self, rows: int) -> None:
+        """Remember nothing yet of so many rows."""
+        if self.memory is not None:
+            self.memory.current(rows)
 
     def refresh(self) -> None:
         """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""

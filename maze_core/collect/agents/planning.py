@@ -11,6 +11,7 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from maze_core.base.errors import ConfigError, RunError, say_where
+from maze_core.base.saved_state import Each, OrLeftOut, check_state, form_of, varies
 from maze_core.base.seeding import Purpose, generator, load_random_states, random_states
 from maze_core.base.tree import copy_tree, put_rows, take_rows, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
@@ -266,7 +267,7 @@ class PlanningAgent(Agent):
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions, besides where the environments stand."""
         if not self._started:
-            return self.network.state()
+            return {**self.network.state(), **varies({}, {"planning": OrLeftOut({"rngs": Each({}), "planner": {}})})}
         self._catch_up()
         planning = {"rngs": random_states(self._rngs), "planner": self.planner.state()}
         return {**self.network.state(), "planning": planning}
@@ -285,6 +286,7 @@ class PlanningAgent(Agent):
                 self._episodes[c].follow({key: np.array(leaf[t, rows]) for key, leaf in env["actions"].items()})
         self._started, self._taken = True, None
         if (planning := state.get("planning")) is not None:  # else the run had no planner before
+            check_state(planning, form_of(self.state)["planning"], "planning")
             load_random_states(self._rngs, planning["rngs"])
             self.planner.load_state(planning["planner"])
 

@@ -15,7 +15,7 @@ from maze_core.collect.pools.episode_log import EpisodeLog
 from maze_core.collect.pools.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 from maze_core.data.rollout import Rollout, joined
 from maze_core.envs.processes.worker import shares_of
-from maze_core.envs.recorded_state import check_state, share_of_state
+from maze_core.envs.recorded_state import check_count, share_of_state
 from maze_core.envs.vector import StepResult
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class PooledVectorEnv:
 
         Warns and raises like `SerialVectorEnv.restore`.
         """
-        check_state(state, self._count)
+        check_count(state, self._count)
         self._begin(seeds, [("restore", seeds, self._share_of(state, envs)) for envs in self._envs], out)
         self._episode_log.load(state)
         self._pending = []

@@ -90,7 +90,7 @@ class ProcessPool(QueuedPool):
         setup_timeout: float | None = None,
         learners: bool = False,
     ) -> None:
-        super().__init__(count, job_timeout, learners)
+        super().__init__(task, count, job_timeout, learners)
         self._task = _pack(task)
         self._context = worker_context(start_method)
         self._setup_timeout = setup_timeout or job_timeout

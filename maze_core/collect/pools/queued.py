@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_core.base.errors import RunError
-from maze_core.collect.pools.workers import JobResult
+from maze_core.base.saved_state import Count, OrEmpty, varies
+from maze_core.collect.pools.workers import JobResult, Task, jobs_form
 
 AHEAD = 2
 """Jobs assigned to a worker at a time, so that it need not wait for the driver between them."""
@@ -35,8 +36,9 @@ class QueuedPool(ABC):
     `learners`: the workers are further learners, of which none can be spared: the loss of one ends the run.
     """
 
-    def __init__(self, count: int, job_timeout: float = 300.0, learners: bool = False) -> None:
+    def __init__(self, task: Task, count: int, job_timeout: float = 300.0, learners: bool = False) -> None:
         self.num_workers = count
+        self._jobs_form = jobs_form(task)
         self._learners = learners
         self.job_timeout = job_timeout
         self.restarts = 0
@@ -84,13 +86,13 @@ class QueuedPool(ABC):
 
     def state(self) -> dict[str, Any]:
         """Return an empty state: the work of processes cannot be repeated exactly."""
-        return {}
+        return varies({}, OrEmpty({"jobs": self._jobs_form, "submitted": Count()}))
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Queue the pending jobs of another kind of pool's `state()`; the tasks start anew."""
         for number, worker, job in state.get("jobs", []):
             self._queue(number, worker if worker in self._queues else None, job)
-        self._submitted = state.get("submitted", self._submitted)
+        self._submitted = max([state.get("submitted", 0), *(job[0] + 1 for job in state.get("jobs", []))])
 
     @abstractmethod
     def _hand_out(self) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.saved_numbers import count_of
+from maze_core.base.saved_state import Count, Each, varies
 from maze_core.base.tree import copy_tree, map_tree
-from maze_core.collect.pools.workers import Arrays, JobResult, Shared, Task
+from maze_core.collect.pools.workers import Arrays, JobResult, Shared, Task, jobs_form
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
@@ -85,11 +85,13 @@ class SerialPool:
 
     def state(self) -> dict[str, Any]:
         """Return the tasks' states, the pending jobs, and the parameters shared last."""
+        tasks = [task.state() for task in self._tasks]
+        jobs = [[job.number, job.worker, job.content] for job in self._jobs]
         return {
-            "tasks": [task.state() for task in self._tasks],
-            "jobs": [[job.number, job.worker, job.content] for job in self._jobs],
-            "submitted": self._submitted,
-            "version": self._shared.version,
+            "tasks": varies(tasks, Each(tasks[0])),
+            "jobs": varies(jobs, jobs_form(self._tasks[0])),
+            "submitted": varies(self._submitted, Count()),
+            "version": varies(self._shared.version, Count()),
             "arrays": copy_tree(self._shared.arrays),
         }
 
@@ -105,8 +107,8 @@ class SerialPool:
             raise ConfigError(f"the saved run has {len(state['tasks'])} workers, this one {self.num_workers}")
         for task, saved in zip(self._tasks, state["tasks"], strict=True):
             task.load_state(saved)
-        self._jobs = deque(_Job(*job) for job in state["jobs"])
-        self._submitted = count_of(state, "submitted")
+        self._jobs = deque(_Job(number, worker % self.num_workers, job) for number, worker, job in state["jobs"])
+        self._submitted = max([state["submitted"], *(job.number + 1 for job in self._jobs)])
         self._shared = Shared(state["version"], map_tree(_frozen, state["arrays"]))
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from maze_core.base.errors import RunError
+from maze_core.base.saved_state import Count, Each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,8 @@ class Shared:
 class Task(Protocol):
     """The work of a worker: a small picklable object, set up once in the worker, then called for each job.
 
-    A subclass whose results depend on jobs and shared parameters only needs no state.
+    A subclass whose results depend on jobs and shared parameters only needs no state. It may have a `job_form`: that of
+    its jobs in a saved state (`maze_core.base.saved_state`).
     """
 
     def setup(self, worker: int) -> None:
@@ -98,6 +100,11 @@ class WorkerPool(Protocol):
 
     def close(self) -> None:
         """End the workers; safe to call twice."""
+
+
+def jobs_form(task: Task) -> Any:
+    """Return the form of the pending jobs in a saved state: number, worker, and the job itself."""
+    return Each([Count(), Count(), getattr(task, "job_form", None)])
 
 
 class OrderedResults:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_state import Count, OrLeftOut, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, torch_generator
 from maze_core.base.tree import subtree
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
@@ -147,6 +148,7 @@ class ReplayCollector(Collector):
         drawn_from = torch_generator(run.seed, Purpose.POLICY_NOISE)
         noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
         self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=env.num_envs)
+        self._agent.stand(env.num_envs)
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._planning = run.planning_agent(self._agent, env, seeds)
@@ -270,14 +272,15 @@ class ReplayCollector(Collector):
 
     def state(self) -> dict[str, Any]:
         """Write new rows to disk; return all random states, that of the environments, and which rows belong to it."""
+        sink = self._sink.state()
         return {
-            **(self._planning or self._agent).state(),
             **self._stepper.state(),
+            **(self._planning or self._agent).state(),
             "first_policy": self._first_agent.state(),
             "warm": self._warm,
-            "due": [self._due.numerator, self._due.denominator],
+            "due": varies([self._due.numerator, self._due.denominator], OrLeftOut([Count(), Count(1)])),
             **self._stored.state(),
-            "sink": self._sink.state(),
+            "sink": varies(sink, OrLeftOut(sink)),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -287,7 +290,6 @@ class ReplayCollector(Collector):
             CheckpointError: rows on disk are missing or damaged.
             ConfigError: the state is of another number of environments.
         """
-        self._stepper.check(state)
         several, remembers = bool(agents_of(self._env)), self._agent.memory is not None
         if (several and "sink" not in state) or ((several or remembers) and "selector" not in (state["open"] or {})):
             of = "several agents" if several else "a policy with memory"
@@ -298,9 +300,9 @@ class ReplayCollector(Collector):
             )
         (self._planning or self._agent).load_state(state)
         self._first_agent.load_state(state["first_policy"])
-        self._warm = state["warm"]
-        self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
+        self._due = Fraction(*state.get("due", (0, 1))) % 1  # earlier versions had none
         self._stored.load_state(state)
+        self._warm = state["warm"] and self.replay.ready
         self._sink.load_state(state.get("sink", {}))
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:

@@ -94,12 +94,12 @@ class ReplaySink:
 
     def state(self) -> dict[str, Any]:
         """Return the open transitions; nothing where all are complete."""
-        return {} if self._in_place else self._assembler.state()
+        return {} if self._in_place else self._assembler.state(self.obs, self._actions)
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         if state:
-            self._assembler.load_state(state, self.obs, self._actions)
+            self._assembler.load_state(state)
 
     def _to_device(self, obs: Tree) -> TensorTree:
         tensors = to_tensors(obs)

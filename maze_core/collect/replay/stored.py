@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.seeding import Purpose, generator
+from maze_core.base.seeding import Purpose, generator, load_random_state, random_state
 from maze_core.data.replay.log import ReplayLog
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StoredReplay:
     def state(self) -> dict[str, Any]:
         """Write new rows to disk; return which rows belong to this state, and where the order stands."""
         return {
-            "order": self._order.bit_generator.state,
+            "order": random_state(self._order),
             "replay": self._opened_log().commit(),
             "open": self.buffer.open_state(),
         }
@@ -60,7 +60,7 @@ class StoredReplay:
             ValueError: they are not rows of this run.
             ConfigError: the state is of another selector.
         """
-        self._order.bit_generator.state = state["order"]
+        load_random_state(self._order, state["order"])
         self.buffer.check_open_state(state["open"])
         self._opened_log().load(state["replay"])
         self.buffer.load_open_state(state["open"])  # behind the rows that are final

@@ -135,12 +135,11 @@ class AgentRowSink:
 
     def state(self) -> dict[str, Any]:
         """Return the open transitions."""
-        return self._assembler.state()
+        return self._assembler.state(self._now, take_rows(self.rollout.actions, 0))
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        samples = map_tree(lambda leaf: leaf[0], self.rollout.actions)
-        self._assembler.load_state(state, self._now, samples)
+        self._assembler.load_state(state)
 
     def _cut_short(self) -> None:
         """Keep the observations that follow the last transitions of agents with fewer than T."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from maze_core.base.free_ram import check_memory
+from maze_core.base.saved_state import OrLeftOut, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.collector import Collector
@@ -163,11 +164,13 @@ class RolloutCollector(Collector):
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""
-        scale = {} if self._reward_scale is None else {"reward_scale": self._reward_scale.state()}
-        return self._sampler.state() | scale
+        if self._reward_scale is None:
+            return self._sampler.state()
+        scale = self._reward_scale.state(self._rows)
+        return self._sampler.state() | {"reward_scale": varies(scale, OrLeftOut(scale))}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         if self._reward_scale is not None and "reward_scale" in state:
-            self._reward_scale.load_state(state["reward_scale"], columns=self._rows)
+            self._reward_scale.load_state(state["reward_scale"])
         self._sampler.load_state({name: value for name, value in state.items() if name != "reward_scale"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.saved_state import Count, OrNone, check_state, form_of, varies
+
 if TYPE_CHECKING:
     from maze_core.collect.rollouts.sampler import Sampler
     from maze_core.data.rollout import Rollout
@@ -34,14 +36,14 @@ class JobSampler:
 
     def state(self) -> dict[str, Any]:
         """Return the state of the environments, and of what acts in them."""
-        if self._first_job is None:
-            return {"first_job": None}
-        return {"first_job": self._first_job, "sampler": self._sampler.state()}
+        state: dict[str, Any] = {"first_job": varies(self._first_job, OrNone(Count()))}
+        return state if self._first_job is None else {**state, "sampler": self._sampler.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         if state["first_job"] is not None:
             self._begin(state["first_job"])
+            check_state(state.get("sampler"), form_of(self._sampler.state), "sampler")
             self._sampler.load_state(state["sampler"])
 
     def _begin(self, job: int) -> None:

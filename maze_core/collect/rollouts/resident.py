@@ -10,6 +10,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from maze_core.base.errors import RunError
+from maze_core.base.saved_state import OrNone, varies
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
@@ -18,6 +19,7 @@ from maze_core.data.tensors import concat_tensors, to_tensors
 from maze_core.envs.checks import MisfitError, check_info
 from maze_core.envs.faults import naming
 from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.recorded_state import Recorded
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.tensor_codecs import TensorActions, TensorObservations
 from maze_core.envs.tensor_envs import arrays
@@ -112,7 +114,8 @@ class ResidentSampler:
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""
-        return {**self._noise.state(), "env": self._env.state() if self._started else None, "begun": []}
+        env = varies(self._env.state() if self._started else None, OrNone(Recorded(self._env)))
+        return {**self._noise.state(), "env": env, "begun": []}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; new episodes begin."""

@@ -193,6 +193,7 @@ class Sampler:
         shared = SharedNoise(rows or env.num_envs, noise) if isinstance(noise, torch.Generator) else noise
         drawn = shared if exploration is None else None
         network = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=rows or env.num_envs)
+        network.stand(rows or env.num_envs)
         self._memory = network.memory if rows is None else None
         self._policy, self._agent = policy, wrapped(network)
         self._stepper = Stepper(env, seeds)
@@ -279,11 +280,10 @@ class Sampler:
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""
-        return {**self._agent.state(), **self._stepper.state(), **self._sink.state()}
+        return {**self._stepper.state(), **self._agent.state(), **self._sink.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
-        self._stepper.check(state)
         self._agent.load_state(state)
         self._stepper.restore(state, self._sink.current)
         self._sink.load_state(state)

@@ -142,6 +142,7 @@ class RemoteSampler:
 
     def __init__(self, agent: NetworkAgent, env: Any, seeds: EpisodeSeeds, remote: RemoteCollector) -> None:
         self._agent, self._remote = agent, remote
+        agent.stand(env.num_envs)
         self._stepper = Stepper(env, seeds)
         self._obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         self._rollout: Rollout | None = None
@@ -183,10 +184,9 @@ class RemoteSampler:
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy, as `Sampler.state` does."""
-        return {**self._agent.state(), **self._stepper.state()}
+        return {**self._stepper.state(), **self._agent.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; the workers replay unfinished episodes."""
-        self._stepper.check(state)
         self._agent.load_state(state)
         self._stepper.restore(state, self._obs)

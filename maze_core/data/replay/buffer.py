@@ -10,7 +10,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.saved_numbers import check_range
+from maze_core.base.saved_state import Count, Leaf, OrLeftOut, OrNone, check_range, varies
 from maze_core.base.tree import gather_rows, subtree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
@@ -359,11 +359,15 @@ class ReplayBuffer(Ring):
 
         Those of environments with one agent are written by `begin`.
         """
-        state: dict[str, Any] = {"selector": self.selector.state()}
-        if not len(self._latest):
-            return state
-        rows = self.read(self.settled, self.open)
-        return {**state, "first": self.settled, "rows": rows, "latest": self._latest.copy()}
+        selector = self.selector.state()
+        state: dict[str, Any] = {"selector": varies(selector, OrLeftOut(selector))}
+        if len(self._latest):
+            rows = {name: Leaf(spec.dtype, (None, *spec.shape)) for name, spec in self.specs.items()}
+            latest = OrLeftOut(Leaf(self._latest.dtype, self._latest.shape, _NONE, 2**53))
+            state["first"] = varies(self.settled, Count())
+            state["rows"] = varies(self.read(self.settled, self.open), rows)
+            state["latest"] = varies(self._latest.copy(), latest)
+        return varies(state, OrNone(state))
 
     def check_open_state(self, state: dict[str, Any] | None) -> None:
         """Raise ConfigError if the result of `open_state()` is of another selector."""
@@ -375,8 +379,10 @@ class ReplayBuffer(Ring):
         if state is None:  # earlier versions had none of environments with one agent
             return
         if len(self._latest):
-            self.restore(state["first"], state["rows"])
-            self._latest[:] = state["latest"]
+            if state["first"] != self.rows or len({len(leaf) for leaf in state["rows"].values()}) != 1:
+                raise ValueError("its open rows do not follow the others")
+            self.restore(self.rows, state["rows"])
+            self._latest[:] = np.minimum(state["latest"], self.rows - 1)
             self.open = self.rows - state["first"]
         if "selector" in state:
             self.selector.load_state(state["selector"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.saved_numbers import check_alike, check_range
+from maze_core.base.saved_state import Count, Leaf, OrNone, varies
 from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.replay.priorities import SequencePriorities, tree_bytes
 from maze_core.data.replay.selectors import Drawn, Selector
@@ -238,11 +238,15 @@ class BySequence(Selector):
         ring = self.index.sequences
         priorities = None if self.priorities is None else self.priorities.state(ring.oldest, ring.rows)
         return {
-            "sequence_length": self.length,
-            "burn_in": self.burn_in,
-            "lanes": copy_tree(self._lanes()),
+            "sequence_length": varies(self.length, Count()),
+            "burn_in": varies(self.burn_in, Count()),
+            "lanes": {
+                **copy_tree(self._lanes()),
+                "steps": varies(self._steps.copy(), Leaf(self._steps.dtype, self._steps.shape, 0, self.length)),
+                "burnt": varies(self._burnt.copy(), Leaf(self._burnt.dtype, self._burnt.shape, 0, self.burn_in + 1)),
+            },
             "remembered": copy_tree(self._state),
-            "priorities": priorities,
+            "priorities": varies(priorities, OrNone(priorities)),
         }
 
     def check_state(self, state: Any) -> None:
@@ -255,10 +259,6 @@ class BySequence(Selector):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        check_alike(state["lanes"], self._lanes(), "open sequences")
-        check_alike(state["remembered"], self._state, "memory of the open sequences")
-        check_range(state["lanes"]["burnt"], 0, self.burn_in + 1, "open sequences")
-        check_range(state["lanes"]["steps"], 0, self.length, "open sequences")
         self.index.check(self.length, self.burn_in)
         agent_rows = copy_tree(state["lanes"])
         self._numbers, self._steps, self._burnt = agent_rows["numbers"], agent_rows["steps"], agent_rows["burnt"]

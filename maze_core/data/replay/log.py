@@ -23,7 +23,7 @@ import numpy as np
 
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
-from maze_core.base.saved_numbers import count_of
+from maze_core.base.saved_state import Count, Each, Entries, OrLeftOut, OrNone, Text, varies
 from maze_core.base.terminal_text import argument
 from maze_core.data.replay.frames import FrameStack, FrameStore
 
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 32_000_000
 _SEGMENTS_PER_BUFFER = 8
 _SUFFIX = ".rows"
+_SEGMENT = {"file": Text(), "first": Count(), "count": Count(1), "crc": Count(below=2**32)}
+_FRAMES = {
+    "rows": Count(),
+    "segments": Each(_SEGMENT),
+    "stack": {"frames": Count(2, 33), "axis": Count(-1, 1)},
+    "ring": OrLeftOut(OrNone({"shown": Count(), "capacity": Count(), "first": Count()})),
+}
+"""The forms of a segment in a saved state, and of a leaf that is a stack of frames."""
 
 
 @dataclass(slots=True)
@@ -82,12 +90,14 @@ class ReplayLog:
     def commit(self) -> dict[str, Any]:
         """Write the settled rows that are not on disk yet; return the state with which `load` finds all of them."""
         buffer = self._buffer
+        frames = {key: log.commit() | _layout(buffer.frames[key]) for key, log in self._frames.items()}
+        rings = {prefix: log.commit() for prefix, log in self._rings.items()}
         return {
             **self._rows.commit(),
-            "steps": buffer.steps,
-            "frames": {key: log.commit() | _layout(buffer.frames[key]) for key, log in self._frames.items()},
-            "open_frames": buffer.open_frames(),
-            "selector": {prefix: log.commit() for prefix, log in self._rings.items()},
+            "steps": varies(buffer.steps, Count()),
+            "frames": varies(frames, OrLeftOut(Entries(_FRAMES))),
+            "open_frames": varies(buffer.open_frames(), OrLeftOut(Entries(Each(Each(Count()))))),
+            "selector": varies(rings, OrLeftOut(rings)),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -98,7 +108,7 @@ class ReplayLog:
             buffer.lay_out(stacks, buffer.capacity)
             self._open()
         self._rows.load(state)
-        buffer.steps = count_of(state, "steps")
+        buffer.steps = state["steps"]
         for key, store in buffer.frames.items():
             store.expect(saved[key]["rows"], saved[key].get("ring"))
             self._frames[key].load(saved[key])
@@ -143,7 +153,8 @@ class RowLog:
             first += count
         # However often this is called, the same rows are kept: as many as fit before the open ones are added again.
         self._segments = [each for each in self._segments if each.end > buffer.settled - buffer.capacity]
-        return {"rows": buffer.settled, "segments": [asdict(segment) for segment in self._segments]}
+        segments = [asdict(segment) for segment in self._segments]
+        return {"rows": varies(buffer.settled, Count()), "segments": varies(segments, Each(_SEGMENT))}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the rows in the result of `commit()`, as far back as the capacity allows.
@@ -153,8 +164,8 @@ class RowLog:
         """
         self._segments = [Segment(**segment) for segment in state["segments"]]
         self._growing = False
-        rows = count_of(state, "rows")
-        if rows != (self._segments[-1].end if self._segments else 0):
+        rows, ends = state["rows"], [0, *(segment.end for segment in self._segments)]
+        if rows != ends[-1] or any(segment.first < end for segment, end in zip(self._segments, ends, strict=False)):
             raise ValueError("its replay data are not as many rows as it says")
         oldest = rows - self._buffer.capacity
         for segment in self._segments:

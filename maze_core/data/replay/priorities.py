@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.saved_numbers import check_range, count_of, number_of
+from maze_core.base.saved_state import Count, Leaf, Number, OrLeftOut, varies
 
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6
@@ -110,15 +110,17 @@ class Priorities:
 
     def state(self, oldest: int, end: int) -> dict[str, Any]:
         """Return the priorities of rows `oldest` to `end - 1`, and the largest so far. Row n has slot n % capacity."""
-        return {"values": self[np.arange(oldest, end) % self.capacity], "largest": self.largest, "end": end}
+        values = self[np.arange(oldest, end) % self.capacity]
+        return {
+            "values": varies(values, Leaf(np.dtype(np.float32), (None,), 0.0, np.inf)),
+            "largest": varies(self.largest, Number(float(np.finfo(np.float32).tiny))),
+            "end": varies(end, OrLeftOut(Count())),
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`, as far back as the capacity allows."""
-        values, end = state["values"][-self.capacity :], count_of(state, "end")
-        check_range(values, 0.0, np.inf, "priorities")
-        self.largest = number_of(state, "largest")
-        if self.largest <= 0.0:
-            raise ValueError("its largest priority is none")
+        values, end = state["values"][-self.capacity :], state["end"]
+        self.largest = state["largest"]
         self._tree.set((end - len(values) + np.arange(len(values))) % self.capacity, values)
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.base.saved_state import OrNone, varies
 from maze_core.data.replay.priorities import Priorities, tree_bytes
 
 if TYPE_CHECKING:
@@ -188,10 +189,14 @@ class ByPriority(Selector):
 
     def state(self) -> dict[str, Any]:
         """Return the priorities of all rows, and the largest so far."""
-        return self.priorities.state(self.buffer.oldest, self.buffer.rows)
+        state = self.priorities.state(self.buffer.oldest, self.buffer.rows)
+        return varies(state, OrNone(state))
 
     def load_state(self, state: dict[str, Any] | None) -> None:
         """Restore the result of `state()`. With None the steps keep the largest priority, that of new ones."""
         if state is not None:
             # Earlier versions had the priorities of the final rows only.
             self.priorities.load_state({"end": self.buffer.settled, **state})
+            self.priorities.remove(np.flatnonzero(self.buffer.steps_of.ahead == 0))
+            if self.buffer.steps and not self.priorities.total:
+                raise ValueError("none of its steps has a priority")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.saved_numbers import check_range
+from maze_core.base.saved_state import check_range
 from maze_core.base.tree import gather_rows, map_tree, take_rows
 from maze_core.data.replay.ring import Ring
 from maze_core.envs.spaces import LeafSpec, Specs, allocated_bytes

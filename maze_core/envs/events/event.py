@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.events.histograms import Histogram
+from maze_core.base.saved_state import Each, Entries, Number, Text
+from maze_core.envs.events.histograms import HISTOGRAM, Histogram
 
 STEP = ("count", "sum", "mean", "min", "max")
 EPISODE = (*STEP, "histogram")
@@ -142,6 +143,10 @@ class EventSummary:
         values, epoch, drawn = state
         histograms = {name: Histogram.load(each) for name, each in drawn.items()}
         return cls(values, {name: tuple(each) for name, each in epoch.items()}, histograms)
+
+
+EVENTS = [Entries(Number(finite=False)), Entries(Each(Text(EPOCH))), Entries(HISTOGRAM)]
+"""The form of the result of `EventSummary.state` in a saved state."""
 
 
 class Events:

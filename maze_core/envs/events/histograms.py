@@ -10,8 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from maze_core.base.saved_state import Count, Each, Number
+
 _SMALLEST, _LARGEST, _GROWTH = 1e-12, 1e39, 1.1
 _LOG = math.log(_GROWTH)
+_MOST = math.floor(math.log(_LARGEST / _SMALLEST) / _LOG) + 1
+"""The number of the last bucket."""
 
 
 @dataclass(slots=True)
@@ -79,6 +83,12 @@ class Histogram:
     def load(cls, state: dict[str, Any]) -> Histogram:
         """Return the histogram whose `state()` this is."""
         return cls(Counter({int(place): int(count) for place, count in state["buckets"]}), *state["sums"])
+
+
+_PLACES = Count(-_MOST, _MOST + 1)
+_SUMS = [Number(), Number(0.0), Number(finite=False), Number(finite=False)]
+HISTOGRAM = {"buckets": Each([_PLACES, Count(1)]), "sums": _SUMS}
+"""The form of the result of `Histogram.state` in a saved state."""
 
 
 def _upper(place: int) -> float:

@@ -16,7 +16,7 @@ from maze_core.base.tree import Tree, map_tree, put_rows, take_rows
 from maze_core.envs.processes import worker
 from maze_core.envs.processes.pool import Pool
 from maze_core.envs.processes.worker import STEP, part, shares_of
-from maze_core.envs.recorded_state import check_state, share_of_state
+from maze_core.envs.recorded_state import check_count, share_of_state
 from maze_core.envs.vector import StepResult
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class ProcessVectorEnv:
 
         Warns and raises like `SerialVectorEnv.restore`.
         """
-        check_state(state, self.num_envs // self._agent_rows)
+        check_count(state, self.num_envs // self._agent_rows)
         shares = [share_of_state(state, rows, self._agent_rows) for rows in self._rows()]
         self._ask_each([("restore", seeds, share) for share in shares])
         self._read("obs:", out)

@@ -17,7 +17,7 @@ from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.faults import failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
-from maze_core.envs.recorded_state import check_state
+from maze_core.envs.recorded_state import check_count
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
@@ -148,7 +148,7 @@ class AgentsVectorEnv:
         Raises:
             ConfigError: the state has another number of copies.
         """
-        lengths = check_state(state, len(self.envs))
+        lengths = check_count(state, len(self.envs))
         self._seeds = seeds
         self._begin(np.array(state["episode"], np.int64))
         self._log.load(state)

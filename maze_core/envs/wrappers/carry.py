@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import RunError
+from maze_core.base.saved_state import check_state, form_of
 from maze_core.envs.checks import check_info, not_a_number
 from maze_core.envs.tensor_envs import on_host
 from maze_core.plugins.hookspecs import hookimpl
@@ -69,8 +70,10 @@ def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
 
     Raises:
         ValueError: the memory belongs to other wrappers.
+        StateError: a wrapper does not take its state.
     """
     for layer, state in zip(lasting, memory, strict=True):
+        check_state(state, form_of(layer.state), f"memory of {type(layer).__name__}")
         layer.load_state(copy.deepcopy(state))
 
 

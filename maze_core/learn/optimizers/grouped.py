@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maze_core.base.saved_state import check_state
+
 Lists = tuple[list[Tensor], dict[str, list[Tensor]]]
 
 
@@ -82,18 +84,14 @@ class GroupedOptimizer(ABC):
         """Restore the result of `state_dict()`.
 
         Raises:
-            ValueError: the state belongs to other parameters, or to another optimizer.
+            ValueError: the state belongs to another number of parameters.
+            StateError: it belongs to others, or to another optimizer.
         """
         saved = state_dict["state"]
         if len(saved) != len(self._state) or len(state_dict["param_groups"]) != len(self.param_groups):
             raise ValueError("the optimizer's saved state has another number of parameters")
+        check_state(saved, self.state_dict()["state"], "state")
         for number, tensors in enumerate(self._state.values()):
-            if saved[number].keys() != tensors.keys():
-                raise ValueError(f"the saved state is of another optimizer: it has {', '.join(saved[number])}")
-            if any(saved[number][name].shape != tensor.shape for name, tensor in tensors.items()):
-                raise ValueError(f"the optimizer's state of parameter {number} has another shape")
-            if any(saved[number][name].dtype != tensor.dtype for name, tensor in tensors.items()):
-                raise ValueError(f"the optimizer's state of parameter {number} has another type of numbers")
             for name, tensor in tensors.items():
                 tensor.copy_(saved[number][name])
         for group, settings in zip(self.param_groups, state_dict["param_groups"], strict=True):

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.averages import as_number, deviation, mean
 from maze_core.base.errors import PluginError
+from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, varies
 from maze_core.base.terminal_text import shown
-from maze_core.envs.events.event import EventSummary
+from maze_core.envs.events.event import EVENTS, EventSummary
 from maze_core.envs.vector import Episode
 from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
 
 if TYPE_CHECKING:
     from maze_core.envs.events.histograms import Histogram
+
+_ANY = Number(finite=False)
+_VALUES = Entries(Each(_ANY))
+_ROW = [Count(), Count(), _ANY, Count(), Entries(_ANY), OrNone(EVENTS)]
+"""The forms of the recorded values and of an episode in a saved state."""
 
 
 def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
@@ -79,23 +85,22 @@ class EpochStatistics:
     def state(self) -> dict[str, Any]:
         """Return the values collected so far in an unfinished epoch."""
         return {
-            "episodes": [_row(episode) for episode in self._episodes],
-            "values": {name: list(values) for name, values in self._values.items()},
+            "episodes": varies([_row(episode) for episode in self._episodes], Each(_ROW)),
+            "values": varies({name: list(values) for name, values in self._values.items()}, _VALUES),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._episodes = [_episode(*row) for row in state["episodes"]]
-        self._values = {name: list(map(as_number, values)) for name, values in state["values"].items()}
+        self._values = {name: list(values) for name, values in state["values"].items()}
 
 
 def _row(episode: Episode) -> list[Any]:
-    """Return an episode as plain values; its events only where there are some."""
+    """Return an episode as plain values."""
     numbers = [episode.env_index, episode.episode_number, episode.episode_return, episode.length]
-    events = [] if episode.events is None else [episode.events.state()]
-    return [*numbers, dict(episode.metrics), *events]
+    return [*numbers, dict(episode.metrics), None if episode.events is None else episode.events.state()]
 
 
-def _episode(index: int, number: int, total: float, length: int, metrics: dict[str, float], *events: Any) -> Episode:
+def _episode(index: int, number: int, total: float, length: int, metrics: dict[str, float], events: Any) -> Episode:
     """Return the episode whose `_row` this is."""
-    return Episode(index, number, total, length, metrics, EventSummary.load(events[0]) if events else None)
+    return Episode(index, number, total, length, metrics, None if events is None else EventSummary.load(events))

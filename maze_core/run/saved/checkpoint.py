@@ -11,13 +11,11 @@ Each holds `model.safetensors` (the policy), `state.json` with `state.safetensor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from maze_core.base import files
@@ -42,9 +40,6 @@ from maze_core.run.saved.manifest import (
     standing,
 )
 from maze_core.run.saved.state_files import decode_state, decode_tensors, encode_state, encode_tensors
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +149,3 @@ def _others(folder: Path) -> str:
     if not others:
         return " This run has no other intact checkpoint."
     return f" Intact checkpoints: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"
-
-
-def check_tensors(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
-    """Refuse tensors of other types than those of a newly built module, and nan or infinity where that has none.
-
-    Raises:
-        CheckpointError: the message names `what` and the tensor.
-    """
-    for name, built in module.state_dict().items():
-        saved, problem = tensors.get(name), ""
-        if isinstance(saved, Tensor) and saved.dtype != built.dtype:
-            problem = f"has numbers of type {saved.dtype}, not {built.dtype}"
-        elif saved is not None and torch.isfinite(built).all() and not torch.isfinite(saved).all():
-            problem = "contains numbers that are not finite"
-        if problem:
-            raise CheckpointError(
-                f"the checkpoint cannot be used: {name} of the {what} {problem}.\n"
-                "Next: the same command with --checkpoint and the name of another, or a new run"
-            )

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_state import check_state
 from maze_core.base.terminal_text import argument
-from maze_core.run.saved.checkpoint import check_tensors, read_checkpoint
+from maze_core.run.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.manifest import MODEL
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run
 
 if TYPE_CHECKING:
@@ -35,5 +37,5 @@ def load_parameters(policy: Policy, source: Path) -> None:
             "--init-from",
             f"Next: train with the model of that run (maze config show {argument(source)}).",
         )
-    check_tensors(policy, theirs, "policy")
+    check_state(theirs, ours, MODEL)
     policy.load_state_dict(theirs)

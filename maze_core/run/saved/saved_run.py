@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from maze_core.base.errors import CheckpointError, ConfigError, MazeError
-from maze_core.base.plain_json import is_count, is_number
+from maze_core.base.plain_json import is_count
 from maze_core.base.process_state import process_turn, torch_threads
+from maze_core.base.saved_state import StateError, check_state, form_of
 from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.collect.policies.said_classes import said_classes
@@ -24,14 +23,18 @@ from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.building import build
 from maze_core.run.run import Run
-from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, read_checkpoint
+from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint
+from maze_core.run.saved.manifest import MODEL, STATE
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
 from maze_core.run.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
+from maze_core.run.saving import EVALUATED
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.raw import Raw
     from maze_core.plugins.discovery import Loader
+
+_OTHERWISE = "Resume it with its own configuration, or start a new run from its parameters: --init-from"
 
 
 @process_turn()
@@ -70,8 +73,9 @@ def open_policy(
         run.run_dir, run.checkpoint = run_dir, folder.name
         _check_spaces(run)
         run.build_policy()
-        check_tensors(run.policy, saved.model, "policy")
-        with _fitting(saved, "Open it with its own configuration."):
+        with _fitting(folder, "Open it with its own configuration."):
+            check_state(saved.model, run.policy.state_dict(), MODEL)
+            check_state(saved.state, form_of(run.state.saved) | EVALUATED, STATE)
             run.policy.load_state_dict(saved.model)
             run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
             run.recall_wrappers(saved.state)
@@ -108,14 +112,16 @@ def reopen(
             _check_algorithm(config, before.get("algorithm"), run_dir)
             _check_seed(config.seed, before.get("seed"), run_dir)
         _tell_versions(run_dir)
-        saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+        folder = checkpoint_folder(run_dir, checkpoint)
+        saved = read_checkpoint(folder)
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:
             run.run_dir = run_dir
             _check_spaces(run)
             with torch_threads(config.threads):
                 build(run)
-                _restore(run, saved)
+                with _fitting(folder, _OTHERWISE):
+                    run.saving.load(saved)
             run.saving.saved_epoch = run.epoch if checkpoint == "last" else None
             describe_run(run)
             _check_metrics(run_dir, saved)
@@ -136,34 +142,18 @@ def _tell_versions(run_dir: Path) -> None:
         to_stderr(f"note: results may differ: the run was written with {', '.join(changed)}")
 
 
-def _restore(run: Run, saved: Checkpoint) -> None:
-    with _fitting(saved, "Resume it with its own configuration, or start a new run from its parameters: --init-from"):
-        torch.Generator().set_state(saved.state["torch_rng"])
-        if run.cuda_rng is not None and saved.state.get("cuda_rng") is not None:
-            torch.Generator(run.device).set_state(saved.state["cuda_rng"])
-        run.saving.load(saved)
-
-
 @contextmanager
-def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
+def _fitting(folder: Path, hint: str) -> Iterator[None]:
     """Turn errors of loading a checkpoint that does not fit this configuration into a plain message."""
     try:
-        state = saved.state
-        counts = [state[name] for name in ("epoch", "env_steps", "updates_in_epoch")]
-        # Earlier versions did not save all of these, and without evaluations there is no best epoch.
-        counts += [state.get("updates", 0), state["best_epoch"] or 0, state.get("improved_epoch") or 0]
-        numbers = [state["seconds"], state["best_score"] or 0.0]
-        if not (all(map(is_count, counts)) and all(map(is_number, numbers))):
-            raise ValueError("its counters are not numbers")
-        if not isinstance(state.get("stop_reason"), str | None):
-            raise ValueError("its stop_reason is not a text")
         yield
+    except StateError as error:
+        raise CheckpointError(f"the checkpoint {printable(folder)} does not fit this run: {error}\n{hint}") from error
     except MazeError:
         raise
     except Exception as error:
-        raise CheckpointError(
-            f"the checkpoint does not fit this run: {printable(describe(error), 500)}\n{hint}"
-        ) from error
+        reason = printable(describe(error), 500)
+        raise CheckpointError(f"the checkpoint {printable(folder)} does not fit this run: {reason}\n{hint}") from error
 
 
 def _check_metrics(run_dir: Path, saved: Checkpoint) -> None:

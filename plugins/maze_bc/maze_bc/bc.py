@@ -20,8 +20,8 @@ from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
-from maze_core.base.saved_numbers import count_of
-from maze_core.base.seeding import Purpose, generator
+from maze_core.base.saved_state import Anything, Count, varies
+from maze_core.base.seeding import GeneratorState, Purpose, generator, load_random_state
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.recurrent import distribution_of
@@ -187,7 +187,12 @@ class BC(Algorithm):
 
     def state(self) -> dict[str, Any]:
         """Return the position in the pass over the data."""
-        return {"before_pass": self._before_pass, "position": self._position, "data_set": self._data_set}
+        position = varies(self._position, Count(below=len(self._train) + 1))
+        return {
+            "before_pass": varies(self._before_pass, GeneratorState(self._order)),
+            "position": position,
+            "data_set": varies(self._data_set, Anything()),
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`.
@@ -201,9 +206,9 @@ class BC(Algorithm):
                 "algorithm.dataset",
                 "To clone other data, start a new run: maze train bc --init-from RUN",
             )
-        self._order.bit_generator.state = state["before_pass"]
+        load_random_state(self._order, state["before_pass"])
         self._begin_pass()
-        self._position = count_of(state, "position")
+        self._position = state["position"]
 
 
 def _generator(run: Run, purpose: Purpose) -> np.random.Generator:

@@ -61,7 +61,7 @@ PROMISED = (
     "maze_core.plugins.python_objects",
     "maze_core.base.processes",
     "maze_core.base.progress",
-    "maze_core.base.saved_numbers",
+    "maze_core.base.saved_state",
     "maze_core.base.seeding",
     "maze_core.base.terminal_text",
     "maze_core.base.tree",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from maze_core.base.saved_state import Count
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.collect.rollouts.job_sampler import JobSampler
@@ -45,6 +46,8 @@ class ReplayActor:
     def __init__(self, policy: ValueNetwork, builder: EnvBuilder, seed: int, config: ApexConfig) -> None:
         self._policy, self._builder = policy, builder
         self._seed, self._config = seed, config
+
+    job_form = (Count(), Count())
 
     def setup(self, worker: int) -> None:
         """Build the environments."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from maze_core.base.saved_numbers import count_of
+from maze_core.base.saved_state import Count, varies
 from maze_core.base.tree import take_rows
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.collector import Collector
@@ -132,14 +132,14 @@ class ActorReplay(Collector):
 
     def state(self) -> dict[str, Any]:
         """Return the rows, and the states of the actors; those of processes begin new episodes."""
-        counts = {"asked": self._asked, "taken": self._taken, "idle": self._idle}
+        counts = {"asked": varies(self._asked, Count()), "idle": varies(self._idle, Count())}
         return {**self._stored.state(), **counts, "actors": self._actors.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`. Errors as for `StoredReplay.load_state`."""
         self._stored.load_state(state)
-        self._asked, self._idle = count_of(state, "asked"), count_of(state, "idle")
-        self._taken = count_of(state, "taken") if state["actors"] else self._asked  # what was under way is lost
+        self._asked, self._idle = state["asked"], state["idle"]
+        self._taken = self._asked - len(state["actors"].get("jobs", []))  # what was under way in processes is lost
         self._actors.load_state(state["actors"])
 
     def prune(self) -> None:

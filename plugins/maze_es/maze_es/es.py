@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from maze_core.base.saved_state import Count, varies
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.optimizers.adam import Adam, Optimizer
@@ -106,7 +107,7 @@ class ES(Algorithm):
 
     def state(self) -> dict[str, Any]:
         """Return the number of the next pair: with the parameters it determines the next population."""
-        return {"next_pair": self._evaluations.next_pair}
+        return {"next_pair": varies(self._evaluations.next_pair, Count())}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""

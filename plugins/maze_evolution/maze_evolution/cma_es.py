@@ -15,6 +15,7 @@ from maze_es.search_space import SearchSpace
 from torch import Tensor
 
 from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
+from maze_core.base.saved_state import Count, varies
 from maze_core.data.batch import OwnStep
 from maze_core.learn.optimizers.adam import Optimizer
 from maze_evolution.config import CMAESConfig
@@ -88,7 +89,7 @@ class CMAES(Algorithm):
 
     def state(self) -> dict[str, Any]:
         """Return the values of all populations, from which the next one follows."""
-        return {"strategy": self._strategy.state(), "next_pair": self._evaluations.next_pair}
+        return {"strategy": self._strategy.state(), "next_pair": varies(self._evaluations.next_pair, Count())}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""

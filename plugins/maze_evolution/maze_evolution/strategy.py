@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.base.process_state import process_turn
+from maze_core.base.saved_state import Leaf, varies
 from maze_core.base.seeding import Purpose, integer_seed
 
 _STREAM = zlib.crc32(b"maze-evolution")
@@ -90,7 +91,8 @@ class Strategy:
 
     def state(self) -> dict[str, Any]:
         """Return the first mean and the values of all populations."""
-        return {"first": self._first, "values": np.array(self.values).reshape(-1, self._size)}
+        values = np.array(self.values).reshape(-1, self._size)
+        return {"first": self._first, "values": varies(values, Leaf(values.dtype, (None, self._size)))}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""

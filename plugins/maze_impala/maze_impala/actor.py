@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from maze_core.base.saved_state import Count
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.rollouts.job_sampler import JobSampler
@@ -43,6 +44,8 @@ class Actor:
     def __init__(self, policy: Policy, builder: EnvBuilder, seed: int, num_envs: int, n_steps: int) -> None:
         self._policy, self._builder = policy, builder
         self._seed, self._num_envs, self._n_steps = seed, num_envs, n_steps
+
+    job_form = Count()
 
     def setup(self, worker: int) -> None:
         """Build the environments."""

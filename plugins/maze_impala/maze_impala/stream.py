@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import RunError
-from maze_core.base.saved_numbers import count_of
+from maze_core.base.saved_state import Count, Each, OrLeftOut, varies
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.collect.rollouts.agent_groups import GROUP, AgentGroups
@@ -92,17 +92,25 @@ class TrajectoryStream:
     def state(self) -> dict[str, Any]:
         """Return the states of the actors and the pending requests; only their number where actors are processes."""
         actors = self._actors.state()
-        scale = {} if self._scale is None else {"reward_scale": self._scale.state()}
-        return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else [], **scale}
+        state = {
+            "asked": varies(self._asked, Count()),
+            "actors": actors,
+            "under_way": varies(list(self._under_way) if actors else [], Each(Count())),
+        }
+        if self._scale is None:
+            return state
+        scale = self._scale.state(self._run.rows_of(self._config.envs_per_actor))
+        return {**state, "reward_scale": varies(scale, OrLeftOut(scale))}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._asked = count_of(state, "asked")
+        self._asked = state["asked"]
         self._actors.load_state(state["actors"])
         self._under_way = deque(state["under_way"])
+        if sorted(self._under_way) != sorted(job[0] for job in state["actors"].get("jobs", [])):
+            raise ValueError("its requests are not those of its actors")
         if self._scale is not None and "reward_scale" in state:
-            columns = self._run.rows_of(self._config.envs_per_actor)
-            self._scale.load_state(state["reward_scale"], bool(state["actors"]), columns)
+            self._scale.load_state(state["reward_scale"], bool(state["actors"]))
 
     def _count(self, rollout: Rollout, staleness: int) -> None:
         """Update the run's counters. `staleness`: updates since the acting parameters."""

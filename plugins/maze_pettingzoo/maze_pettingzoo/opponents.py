@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.seeding import restore_generator
+from maze_core.base.saved_state import Count, Each, Entries, Leaf, Number, varies
+from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.tree import copy_tree, put_rows, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import TorchForward
@@ -50,6 +51,8 @@ class PoolAgent(Agent):
         """Frozen policies by the epoch after which they were frozen; also dropped ones that still play."""
         self._members: list[int] = []
         """The epochs of those that are drawn, in order."""
+        if self._memory is not None:
+            self._memory.current(agent_rows.size)
         self._opponents = np.full(len(agent_rows), NOBODY, np.int64)
         """The epoch of each copy's opponent."""
         self._playing: list[list[int]] = [[] for _ in agent_rows]
@@ -132,14 +135,17 @@ class PoolAgent(Agent):
 
     def state(self) -> dict[str, Any]:
         """Return the learner's state, the pool, and who plays whom."""
+        pool = {str(epoch): policy.state_dict() for epoch, policy in self._pool.items()}
+        results = {str(epoch): list(pair) for epoch, pair in self._results.items()}
+        copies = len(self._playing)
         own = {
-            "pool": {str(epoch): policy.state_dict() for epoch, policy in self._pool.items()},
-            "members": list(self._members),
-            "opponents": self._opponents.copy(),
-            "playing": [list(each) for each in self._playing],
-            "results": {str(epoch): list(pair) for epoch, pair in self._results.items()},
-            "rng": self._rng.bit_generator.state,
-            "noise": self._noise.get_state(),
+            "pool": varies(pool, Entries(self._policy.state_dict())),
+            "members": varies(list(self._members), Each(Count())),
+            "opponents": varies(self._opponents.copy(), Leaf(self._opponents.dtype, (copies,), NOBODY, 2**53)),
+            "playing": varies([list(each) for each in self._playing], [Each(Count(NOBODY))] * copies),
+            "results": varies(results, Entries([Number(1.0), Number(0.0)])),
+            "rng": random_state(self._rng),
+            "noise": random_state(self._noise),
             "memory": {} if self._memory is None else self._memory.state(),
         }
         return {**self._agent.state(), "self_play": own}
@@ -155,10 +161,12 @@ class PoolAgent(Agent):
             self._pool[int(epoch)] = frozen
         self._members = list(own["members"])
         self._opponents[:] = own["opponents"]
+        if not {*self._members, *self._opponents.tolist()} <= {NOBODY, *self._pool}:
+            raise ValueError("its opponents are not in its pool")
         self._playing = [list(each) for each in own["playing"]]
         self._results = {int(epoch): list(pair) for epoch, pair in own["results"].items()}
-        self._rng.bit_generator.state = own["rng"]
-        restore_generator(self._noise, own["noise"])
+        load_random_state(self._rng, own["rng"])
+        load_random_state(self._noise, own["noise"])
         if self._memory is not None:
             self._memory.load_state(own["memory"])
 

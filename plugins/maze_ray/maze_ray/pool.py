@@ -70,7 +70,7 @@ class RayPool(QueuedPool):
         learners: bool = False,
         lines: bool = False,
     ) -> None:
-        super().__init__(count, config.job_timeout, learners)
+        super().__init__(task, count, config.job_timeout, learners)
         self._config = config
         self._complete = False
         self._members: dict[int, Member] = {}

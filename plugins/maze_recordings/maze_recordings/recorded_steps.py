@@ -10,7 +10,8 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
-from maze_core.base.seeding import Purpose, generator
+from maze_core.base.saved_state import Anything, varies
+from maze_core.base.seeding import Purpose, generator, load_random_state, random_state
 from maze_core.base.tree import take_rows, to_device
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
@@ -73,7 +74,7 @@ class RecordedOrder:
 
     def state(self) -> dict[str, Any]:
         """Return the state of the draw, and what the data was."""
-        return {"order": self.rng.bit_generator.state, "data_set": self._fingerprint}
+        return {"order": random_state(self.rng), "data_set": varies(self._fingerprint, Anything())}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`.
@@ -88,7 +89,7 @@ class RecordedOrder:
                 "algorithm.dataset",
                 f"To learn from other data, start a new run: maze train {algorithm.name} --init-from RUN",
             )
-        self.rng.bit_generator.state = state["order"]
+        load_random_state(self.rng, state["order"])
 
 
 class RecordedSteps:

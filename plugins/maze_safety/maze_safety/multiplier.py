@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from maze_core.base.saved_numbers import count_of, number_of
+from maze_core.base.saved_state import Count, Number, varies
 
 _FIRST, _SECOND, _EPS = 0.9, 0.999, 1e-8
 
@@ -34,9 +34,14 @@ class Multiplier:
 
     def state(self) -> dict[str, float]:
         """Return its value and what Adam remembers."""
-        return {"value": self.value, "steps": self._steps, "mean": self._mean, "square": self._square}
+        return {
+            "value": varies(self.value, Number(0.0)),
+            "steps": varies(self._steps, Count()),
+            "mean": varies(self._mean, Number()),
+            "square": varies(self._square, Number(0.0)),
+        }
 
     def load_state(self, state: dict[str, float]) -> None:
         """Restore the result of `state()`."""
-        self.value, self._steps = number_of(state, "value"), count_of(state, "steps")
-        self._mean, self._square = number_of(state, "mean"), number_of(state, "square")
+        self.value, self._steps = state["value"], int(state["steps"])
+        self._mean, self._square = state["mean"], state["square"]

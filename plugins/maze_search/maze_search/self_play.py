@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
+from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, load_random_state, random_state
 from maze_core.base.tree import Tree, subtree, take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.collector import Collector
@@ -123,14 +123,13 @@ class SelfPlay(Collector):
 
     def state(self) -> dict[str, Any]:
         """Return the window, unfinished episodes, where the environments stand, and the random states."""
-        order = {"order": self._order.bit_generator.state}
-        return {**self._agent.state(), **self._stepper.state(), **order, **self._window.state()}
+        order = {"order": random_state(self._order)}
+        return {**self._stepper.state(), **self._agent.state(), **order, **self._window.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
-        self._stepper.check(state)
         self._agent.load_state(state)
-        self._order.bit_generator.state = state["order"]
+        load_random_state(self._order, state["order"])
         self._window.load_state(state)
         self._stepper.restore(state, self._now)
         self._window.forget(self._stepper.begun)

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_state import Number, varies
 from maze_core.base.terminal_text import counted
 from maze_core.envs.wrappers.carry import METRICS, below_meter
 from maze_core.plugins.base import Plugin
@@ -169,8 +170,8 @@ class NormalizedReward(gymnasium.wrappers.NormalizeReward[Any, Any]):
         rms = self.return_rms
         return {
             "mean": float(rms.mean),
-            "var": float(rms.var),
-            "count": float(rms.count),
+            "var": varies(float(rms.var), Number(0.0)),
+            "count": varies(float(rms.count), Number(0.0)),
             "running": self.discounted_reward.copy(),
         }
 
