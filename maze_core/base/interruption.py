@@ -47,6 +47,8 @@ class Preemption:
         """True: the next signal is our own, which raises `Preempted`."""
         self.armed = False
         """True while signals to the main thread are handled."""
+        self.received: int | None = None
+        """The last signal that asked for an end; None: there was none."""
         self._settled = False
         self._held = 0
         self._put_off: BaseException | None = None
@@ -69,6 +71,20 @@ class Preemption:
         self._settled = True
         with self._sending:  # what is sent now finds our handler still, and nothing is sent later
             pass
+
+    def pass_on(self) -> None:
+        """Let a signal that asked for an end have the effect that it has without us: it was only put off.
+
+        To be called after `graceful_interrupts`. By default it is KeyboardInterrupt, for Ctrl-C and for SIGTERM.
+        """
+        if (number := self.received) is None:
+            return
+        self.received = None
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handler(number, None)
+        elif handler is signal.SIG_DFL:
+            raise Interrupted(number)
 
     def lose(self, loss: Exception) -> None:
         """Raise an error in the main thread, from any thread, unless it ends soon: what it works with is gone."""
@@ -126,6 +142,7 @@ def graceful_interrupts(ask_to_stop: Callable[[str], object], patience: float | 
             return
         again = bool(seen) and (number == signal.SIGINT or signal.SIGTERM in seen)
         seen.append(number)
+        preemption.received = number
         if again:
             if callable(before := outer[number]):
                 before(number, frame)
