@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.config.raw import Raw
     from maze_core.plugins.discovery import Loader
 
-__all__ = ["carry_out", "open_policy", "reopen", "resume", "start", "train", "training_session"]
+__all__ = ["carry_out", "open_policy", "reopen", "resume", "start", "to_its_end", "train", "training_session"]
 
 PICTURES = "maze.pictures"
 """The entry-point group for drawing: `network` is called with the policy and a title, and returns an SVG."""
@@ -149,8 +149,11 @@ def training_session(run: Run) -> Iterator[None]:
         yield
 
 
-def carry_out(run: Run) -> RunSummary:
-    """Train a run to its end and record in `run.json` how it ended, even after a failure. The run stays open."""
+def to_its_end(run: Run) -> RunSummary:
+    """Train a run to its end and record in `run.json` how it ended, even after a failure. The run stays open.
+
+    A signal ends it as well, which the summary says.
+    """
     run.summary = None
     with training_session(run):
         with suppress(RunError):  # a full disk shows soon enough
@@ -165,6 +168,21 @@ def carry_out(run: Run) -> RunSummary:
     return summary
 
 
+def carry_out(run: Run) -> RunSummary:
+    """Do so, and let a signal that came meanwhile have its usual effect: it was meant for all that the program does.
+
+    Raises:
+        KeyboardInterrupt: there was a signal; the run is saved, and `run.summary` says how it ended.
+    """
+    try:
+        summary = to_its_end(run)
+    except Exception:
+        run.preemption.pass_on()
+        raise
+    run.preemption.pass_on()
+    return summary
+
+
 def train(
     config: RunConfig,
     run_dir: Path | None = None,
@@ -173,9 +191,9 @@ def train(
     preset: str | None = None,
     load: Loader = discovery.load,
 ) -> RunSummary:
-    """Train a new run to its end. Arguments and errors as for `start`."""
+    """Train a new run to its end, see `to_its_end`. Arguments and errors as for `start`."""
     with closing(start(config, run_dir, init_from, preset=preset, load=load)) as run:
-        return carry_out(run)
+        return to_its_end(run)
 
 
 def resume(
@@ -186,6 +204,6 @@ def resume(
     load: Loader = discovery.load,
     agreed: Raw | None = None,
 ) -> RunSummary:
-    """Continue a saved run to its end. Arguments and errors as for `reopen`."""
+    """Continue a saved run to its end, see `to_its_end`. Arguments and errors as for `reopen`."""
     with closing(reopen(run_dir, overrides, checkpoint, load=load, agreed=agreed)) as run:
-        return carry_out(run)
+        return to_its_end(run)
