@@ -39,6 +39,20 @@ def exit_code_of(cause: str) -> int:
     return 128 + (signal.SIGTERM if signal.SIGTERM.name in cause else signal.SIGINT)
 
 
+def pass_on(cause: str) -> None:
+    """Let a signal that was put off have its effect: that of the handler that it would have reached.
+
+    Raises:
+        KeyboardInterrupt: by default, after Ctrl-C and after SIGTERM.
+    """
+    number = signal.Signals(exit_code_of(cause) - 128)
+    handler = signal.getsignal(number)
+    if callable(handler):
+        handler(number, None)
+    elif handler is signal.SIG_DFL:
+        raise Interrupted(number)
+
+
 class Preemption:
     """When the main thread must give up what it does. This one never lets it; see `graceful_interrupts`."""
 
@@ -47,6 +61,8 @@ class Preemption:
         """True: the next signal is our own, which raises `Preempted`."""
         self.armed = False
         """True while signals to the main thread are handled."""
+        self.received: str | None = None
+        """What asked for an end last, as handlers of `graceful_interrupts` receive it; None: nothing did."""
         self._settled = False
         self._held = 0
         self._put_off: BaseException | None = None
@@ -69,6 +85,12 @@ class Preemption:
         self._settled = True
         with self._sending:  # what is sent now finds our handler still, and nothing is sent later
             pass
+
+    def pass_on(self) -> None:
+        """Pass on the signal that asked for an end, if there was one; to be called after `graceful_interrupts`."""
+        cause, self.received = self.received, None
+        if cause is not None:
+            pass_on(cause)
 
     def lose(self, loss: Exception) -> None:
         """Raise an error in the main thread, from any thread, unless it ends soon: what it works with is gone."""
@@ -130,7 +152,8 @@ def graceful_interrupts(ask_to_stop: Callable[[str], object], patience: float | 
             if callable(before := outer[number]):
                 before(number, frame)
             raise Interrupted(number)
-        ask_to_stop(CTRL_C if number == signal.SIGINT else signal.Signals(number).name)
+        preemption.received = CTRL_C if number == signal.SIGINT else signal.Signals(number).name
+        ask_to_stop(preemption.received)
         if number == signal.SIGTERM and patience is not None:
             preemption.begin(patience)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.config.raw import Raw
     from maze_core.plugins.discovery import Loader
 
-__all__ = ["carry_out", "open_policy", "reopen", "resume", "start", "train", "training_session"]
+__all__ = ["carry_out", "open_policy", "reopen", "resume", "start", "to_its_end", "train", "training_session"]
 
 PICTURES = "maze.pictures"
 """The entry-point group for drawing: `network` is called with the policy and a title, and returns an SVG."""
@@ -150,11 +150,11 @@ def training_session(run: Run) -> Iterator[None]:
         yield
 
 
-def carry_out(run: Run) -> RunSummary:
+def to_its_end(run: Run) -> RunSummary:
     """Train a run to its end and record in `run.json` how it ended, even after a failure. The run stays open.
 
-    A new run that fails before it has saved anything learnt is closed, and leaves no folder: the same call may be
-    repeated.
+    A signal ends it as well, which the summary says. A new run that fails before it has saved anything learnt is
+    closed, and leaves no folder: the same call may be repeated.
     """
     run.check_whole()
     run.summary, fruitless = None, False
@@ -185,6 +185,23 @@ def _would_fail_again(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, LostError)
 
 
+def carry_out(run: Run) -> RunSummary:
+    """Train a run to its end, then let a signal that came meanwhile have its usual effect.
+
+    The user meant the whole program with it, not this run alone. Otherwise as `to_its_end`.
+
+    Raises:
+        KeyboardInterrupt: there was a signal; the run is saved, and `run.summary` says how it ended.
+    """
+    try:
+        summary = to_its_end(run)
+    except Exception:
+        run.preemption.pass_on()
+        raise
+    run.preemption.pass_on()
+    return summary
+
+
 def train(
     config: RunConfig,
     run_dir: Path | None = None,
@@ -193,9 +210,9 @@ def train(
     preset: str | None = None,
     load: Loader = discovery.load,
 ) -> RunSummary:
-    """Train a new run to its end. Arguments and errors as for `start`."""
+    """Train a new run to its end, see `to_its_end`. Arguments and errors as for `start`."""
     with closing(start(config, run_dir, init_from, preset=preset, load=load)) as run:
-        return carry_out(run)
+        return to_its_end(run)
 
 
 def resume(
@@ -206,6 +223,6 @@ def resume(
     load: Loader = discovery.load,
     agreed: Raw | None = None,
 ) -> RunSummary:
-    """Continue a saved run to its end. Arguments and errors as for `reopen`."""
+    """Continue a saved run to its end, see `to_its_end`. Arguments and errors as for `reopen`."""
     with closing(reopen(run_dir, overrides, checkpoint, load=load, agreed=agreed)) as run:
-        return carry_out(run)
+        return to_its_end(run)

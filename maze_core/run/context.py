@@ -187,6 +187,7 @@ class RunContext:
             ConfigError: the context was opened to act only, or all `steps` of the run are taken and `n_epochs` asks for
                 more.
             RunError: the run cannot continue.
+            KeyboardInterrupt: it was interrupted; it is saved, and `run.summary` says how it ended.
         """
         run = self.run
         if not self._trains:
@@ -280,6 +281,7 @@ class RunContext:
 
         Raises:
             ConfigError: maze-recordings is not installed, or a part of the run does not fit.
+            KeyboardInterrupt: it was interrupted; what was recorded stays.
         """
         check_options(episodes=episodes, deterministic=deterministic, workers=workers, look_ahead=look_ahead)
         play = extension(RECORDINGS, "rollout", "playing whole episodes", "maze-recordings")

@@ -8,6 +8,7 @@ import pytest
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from tests.interrupted import interrupted
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -44,7 +45,7 @@ def test_a_resumed_robot_goes_on_exactly(quick, whole_state, assert_same, monkey
     parts = {"env": env, "algorithm": "a2c", "overrides": {"evaluation.n_episodes": 1, "algorithm.n_rollout_steps": 20}}
     monkeypatch.setattr(Stop, "calls", 0)
     stopped = quick(**parts, callbacks={"stop": Stop})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     stopped.close()
     resumed = quick(**parts, callbacks={"stop": Stop})
     assert resumed.resume(stopped.run_dir).outcome == "finished"

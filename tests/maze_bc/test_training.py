@@ -25,6 +25,7 @@ from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.forked import Forked
+from tests.interrupted import interrupted
 from tests.killed import kill_after
 
 CART = "CartPole-v1"
@@ -224,7 +225,7 @@ EXACT = {
 @pytest.mark.parametrize("at", [1, 5, 13, 18])
 def test_a_stopped_run_goes_on_bit_by_bit(bc, walk_demos, whole_state, assert_same, at):
     stopped = bc(SeededWalk, walk_demos, EXACT, model=Dropping, callbacks={"bomb": bomb(at)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     stopped.close()
     second = bc(SeededWalk, walk_demos, EXACT, model=Dropping, callbacks={"bomb": bomb(0)})
     assert second.resume(stopped.run_dir).outcome == "finished"
@@ -257,7 +258,7 @@ def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_
 
 def test_other_data_cannot_be_slipped_in(bc, walk_demos, record):
     stopped = bc(SeededWalk, walk_demos, EXACT, callbacks={"bomb": bomb(3)})
-    stopped.train()
+    interrupted(stopped.train)
     index = Path(walk_demos) / "episodes.jsonl"
     index.write_bytes(b"".join(index.read_bytes().splitlines(keepends=True)[:-1]))
     (index.parent / "complete.json").unlink()

@@ -164,7 +164,9 @@ def test_the_watch_draws_until_it_is_interrupted_and_restores_signals(make_run, 
             time.sleep(1)
 
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    watch(Runs([tmp_path / "runs"]).read, "eval/return_mean", 0.5, console, pause)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        watch(Runs([tmp_path / "runs"]).read, "eval/return_mean", 0.5, console, pause)
+    assert ended.value.exit_code == 143
     assert waits == [0.5] * 3
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
     text = console.file.getvalue()
@@ -186,7 +188,7 @@ def test_ctrl_c_on_a_terminal_ends_it_cleanly(make_run, tmp_path):
     make_run("b", [2.0])
     screen += _heard(primary, lambda text: "2 runs: 2 finished" in text)
     os.write(primary, b"\x03")
-    assert process.wait(30) == 0
+    assert process.wait(30) == 130
     screen += _heard(primary, lambda text: False)
     os.close(primary)
     assert "Traceback" not in screen

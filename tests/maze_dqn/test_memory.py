@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
+from tests.interrupted import interrupted
 
 SMALL = {
     "algorithm.initial_buffer_size": 90,
@@ -73,7 +74,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
 def test_stopped_in_the_middle_it_goes_on_to_the_same_end(quick, whole_state, assert_same, more):
     values = SMALL | {"algorithm.n_epochs": 4, "algorithm.num_envs": 2} | more
     stopped = quick(diary, "dqn", values, callbacks={"bomb": bomb(at=7)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = quick(diary, "dqn", values, callbacks={"bomb": bomb(at=0)})
     whole.train()

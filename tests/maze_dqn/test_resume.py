@@ -6,6 +6,7 @@ import pytest
 from maze_devkit.probes import Doors
 
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 from tests.killed import kill_after, start
 
 # The ring is overwritten several times.
@@ -63,7 +64,7 @@ def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algori
 def test_stop_in_the_middle_of_an_epoch(learn, whole_state, assert_same, algorithm):
     values = TINY | SETTINGS[algorithm]
     stopped = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=21)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=0)})
     whole.train()

@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from maze_core.data.replay.frames import FrameStack
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 
 VALUES = {
     "model.name": "cnn",
@@ -76,7 +77,7 @@ RAINBOW = {"algorithm.prioritized": True, "algorithm.n_step": 3, "algorithm.nois
 def test_an_interrupted_run_ends_with_the_same_parameters_and_replay(learn, assert_same, stop, more):
     stack, values = [{"name": "stack", "size": 3}], VALUES | more
     stopped = learn(Screen, "dqn", values, wrappers=stack, callbacks={"bomb": bomb(at=stop)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = learn(Screen, "dqn", values, wrappers=stack, callbacks={"bomb": bomb(at=0)})
     whole.train()

@@ -19,6 +19,7 @@ from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
 from tests.agents import CrowdConfig, CrowdSource, Script, in_turns
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 
 STEPS = 5
 
@@ -77,7 +78,7 @@ def test_a_run_that_stops_while_agents_wait_goes_on_to_the_same_end(quick, whole
     if algorithm in ("impala", "appo"):
         values |= {"algorithm.num_actors": 1, "algorithm.actors_batch_size": 1}
     stopped = quick(Turns, algorithm, values, callbacks={"bomb": bomb(at=5)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = quick(Turns, algorithm, values, callbacks={"bomb": bomb(at=0)})
     whole.train()

@@ -15,6 +15,7 @@ from maze_devkit.probes import Workshop
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 from tests.recorded import BOX, LENGTHS, OBSERVATION
 
 ALGORITHMS = ["cql", "iql", "td3_bc"]
@@ -282,7 +283,7 @@ def test_a_stopped_run_goes_on_bit_by_bit(offline, record, whole_state, assert_s
     values = LONG | {"model.normalize_observations": True}
     folder = record(OBSERVATION, BOX)
     stopped = offline(algorithm, plain, folder, values, callbacks={"bomb": bomb(at)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     stopped.close()
     second = offline(algorithm, plain, folder, values, callbacks={"bomb": bomb(0)})
     assert second.resume(stopped.run_dir).outcome == "finished"
@@ -296,7 +297,7 @@ def test_a_stopped_run_goes_on_bit_by_bit(offline, record, whole_state, assert_s
 def test_other_data_cannot_be_slipped_in(offline, record, algorithm):
     folder = record(OBSERVATION, BOX)
     stopped = offline(algorithm, plain, folder, LONG, callbacks={"bomb": bomb(3)})
-    stopped.train()
+    interrupted(stopped.train)
     index = Path(folder) / "episodes.jsonl"
     index.write_bytes(b"".join(index.read_bytes().splitlines(keepends=True)[:-1]))
     (index.parent / "complete.json").unlink()

@@ -17,6 +17,7 @@ from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.models.policy import Policy
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
+from tests.interrupted import interrupted
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
 
@@ -186,7 +187,7 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_end(sac, whole_state, asse
     values = MEMORIES[kind] | {"model.memory_size": 4, "model.hidden": [8], "algorithm.critic_hidden": [8, 8]}
     values |= {"algorithm.n_epochs": 5, "evaluation.n_episodes": 1, "model.normalize_observations": True}
     stopped = sac(env, values, callbacks={"bomb": bomb(at=23)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = sac(env, values, callbacks={"bomb": bomb(at=0)})
     whole.train()

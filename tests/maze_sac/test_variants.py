@@ -16,6 +16,7 @@ from maze_core.models import critics as critics_module
 from maze_core.models.critics import StateActionCritics
 from maze_core.models.inputs import FlatInput
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 from tests.maze_sac.test_learning import FAST, Throw
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
@@ -293,7 +294,10 @@ def test_a_run_that_was_stopped_ends_like_an_undisturbed_one(sac, whole_state, a
     states = []
     for at in (5, 0):
         context = variant(sac, preset, Push, values, callbacks={"bomb": bomb(at)})
-        if context.train().outcome == "interrupted":
+        if at:
+            interrupted(context.train)
             context.resume(context.run_dir)
+        else:
+            context.train()
         states.append(whole_state(context.run_dir))
     assert_same(*states)

@@ -9,16 +9,14 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_export.export import export_policy
-from maze_serve.app import build_app
 from maze_serve.json_values import to_json
-from maze_serve.policy import ServedPolicy
 from maze_view.insight import Insight, insight
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.tensors import to_tensors
 from maze_core.run.context import RunContext
-from tests.maze_serve.asked import ask
+from tests.maze_serve.asked import app_of, ask
 from tests.recorded import BOX, OBSERVATION
 
 TINY = {
@@ -193,18 +191,18 @@ def test_what_is_asked_for_may_depend_on_where_an_episode_begins(quick, record):
 
 def test_a_server_is_told_what_was_paid(quick, record):
     run = sequence(quick, record(OBSERVATION, BOX, [9, 5]), lambda: SpacesEnv(OBSERVATION, BOX))
-    agent, asked = run.agent(), partial(ask, build_app(ServedPolicy(run), {}))
+    agent, asked = run.agent(), partial(ask, app_of(run))
     agent.reset()
     seen = [OBSERVATION.sample() for _ in range(4)]
     paid = [None, 2.5, -1.0, 7.0]
     for observation, reward in zip(seen, paid, strict=True):
-        answer = asked("/act", {"observation": observation.tolist(), "reward": reward})
+        answer = asked("/act", {"observation": observation.tolist(), "reward": reward, "session": "a"})
         assert answer.json == {"action": to_json(agent.act(observation, reward))}
     for wrong, status in ((None, 422), ("much", 400), (True, 400), (10**39, 422), (10**400, 422)):
-        answer = asked("/act", {"observation": seen[0].tolist(), "reward": wrong})
+        answer = asked("/act", {"observation": seen[0].tolist(), "reward": wrong, "session": "a"})
         assert (answer.status, "reward" in answer.json["error"] or "paid" in answer.json["error"]) == (status, True)
-    assert asked("/act", {"observations": [each.tolist() for each in seen]}).status == 422
-    answer = asked("/act", {"observation": seen[1].tolist(), "reward": 0.5})
+    assert asked("/act", {"observations": [each.tolist() for each in seen], "session": "a"}).status == 422
+    answer = asked("/act", {"observation": seen[1].tolist(), "reward": 0.5, "session": "a"})
     assert answer.json == {"action": to_json(agent.act(seen[1], 0.5))}  # what was refused is not remembered
 
 

@@ -1,16 +1,20 @@
-"""Asks an ASGI application without a network."""
+"""Asks the server's application without a network."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
 
+from maze_serve.app import App
+from maze_serve.policy import ServedPolicy
+from maze_serve.refusals import RefusedRequestError
+from maze_serve.wire import Head
+
 
 @dataclass
 class Answer:
-    """What the application sent."""
+    """What the application answers."""
 
     status: int
     body: bytes
@@ -20,24 +24,23 @@ class Answer:
         return json.loads(self.body)
 
 
-def ask(app: Any, path: str, content: Any = None, **headers: str) -> Answer:
+def app_of(context: Any, facts: Any = None) -> App:
+    """The application that serves a run."""
+    return App(ServedPolicy(context), facts or {})
+
+
+def ask(app: App, path: str, content: Any = None, method: str | None = None, **headers: str) -> Answer:
     """GET a path, or POST `content` to it: bytes, or a value that is sent as JSON."""
     body = content if isinstance(content, bytes) or content is None else json.dumps(content).encode()
-    sent = {"host": "localhost", "content_type": "application/json", **headers}
-    scope = {
-        "type": "http",
-        "method": "GET" if body is None else "POST",
-        "path": path,
-        "query_string": b"",
-        "headers": [(key.replace("_", "-").encode(), value.encode()) for key, value in sent.items()],
-    }
-    messages: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body or b"", "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        messages.append(message)
-
-    asyncio.run(app(scope, receive, send))
-    return Answer(messages[0]["status"], b"".join(each.get("body", b"") for each in messages[1:]))
+    path, mark, query = path.partition("?")
+    sent = {"host": "localhost", "content-type": "application/json"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    how = method or ("GET" if body is None else "POST")
+    head = Head(how, path, query if mark else None, sent, length=len(body or b""))
+    try:
+        app.check(head)
+    except RefusedRequestError as error:
+        answer = app.refusal(error)
+    else:
+        answer = app.answer(head, body or b"")
+    return Answer(answer.status, answer.body)

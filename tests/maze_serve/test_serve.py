@@ -15,15 +15,14 @@ import pytest
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors, Workshop
-from maze_serve import policy as served
-from maze_serve.app import build_app
+from maze_serve import sessions
 from maze_serve.json_values import UnfitValueError, from_json, to_json
 from maze_serve.policy import ServedPolicy
 
 from maze_core.base.errors import ConfigError
 from tests import planners
 from tests.forked import Forked
-from tests.maze_serve.asked import ask
+from tests.maze_serve.asked import app_of, ask
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def client(quick):
 
     def build(env, overrides=None, **parts):
         context = quick(env, "ppo", overrides, **parts)
-        return partial(ask, build_app(ServedPolicy(context), {"run": "r"})), context
+        return partial(ask, app_of(context)), context
 
     return build
 
@@ -67,14 +66,14 @@ def test_sessions_remember_apart_and_can_begin_anew(client, monkeypatch):
     assert interleaved == [action for action in expected for _ in range(2)]
     assert asked("/reset", {"session": "a"}).status == 200
     assert played("a") == expected
-    monkeypatch.setattr(served, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 2)
     assert played("c") == played("b" * 200) == expected
 
 
 def test_agents_are_asked_by_name(quick):
     pettingzoo = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
     context = quick({"name": "pettingzoo", "id": "pettingzoo.classic:tictactoe_v3"})
-    asked = partial(ask, build_app(ServedPolicy(context), {}))
+    asked = partial(ask, app_of(context))
     with closing(pettingzoo.env()) as env:
         env.reset(seed=1)
         observation, *_ = env.last()
@@ -156,7 +155,14 @@ def test_what_is_counted(client):
     ("space", "value", "problem"),
     [
         (spaces.Discrete(3), 1.5, "whole"),
-        (spaces.Discrete(3), True, None),
+        (spaces.Discrete(3), True, "not true"),
+        (spaces.Box(-1, 1, (2,)), [1, True], "not true"),
+        (spaces.Box(-1, 1, (2, 2)), [[0.5, 1], [False, 1]], "not true"),
+        (spaces.Box(-1, 1, (2,)), ["0", "1"], "numbers"),
+        (spaces.Box(-1, 1, (2,)), {"a": 1}, "an object"),
+        (spaces.MultiBinary(2), [True, 0], None),
+        (spaces.Box(0, 1, (2,), np.bool_), [True, False], None),
+        (spaces.Box(0, 1, (2,), np.bool_), [2, 0], "true and false"),
         (spaces.Discrete(3), [1], "shape"),
         (spaces.Box(0, 255, (2,), np.uint8), [300, 0], "whole numbers of uint8"),
         (spaces.Box(0, 255, (2,), np.uint8), [-1, 0], "whole numbers of uint8"),

@@ -12,6 +12,7 @@ from maze_devkit.probes import Workshop
 
 from maze_core.base.errors import ConfigError
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 from tests.killed import kill_after, start
 from tests.maze_td3.drift import Drift
 
@@ -148,7 +149,7 @@ LONG = {
 def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(td3, whole_state, assert_same, algorithm, at):
     """Wherever the delay and the fraction of an update were."""
     stopped = td3(Drift, LONG | {"algorithm.n_epochs": 3}, callbacks={"bomb": bomb(at)}, algorithm=algorithm)
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = td3(Drift, LONG | {"algorithm.n_epochs": 3}, callbacks={"bomb": bomb(0)}, algorithm=algorithm)
     whole.train()

@@ -24,6 +24,7 @@ from maze_core.envs.vector import Episode
 from maze_core.plugins.config.assembly import part_config
 from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import evaluate_policy
+from tests.interrupted import interrupted
 
 ENDLESS = "CliffWalking-v1"
 CUT = {"evaluation.max_episode_steps": 30}
@@ -109,7 +110,7 @@ def test_an_interrupt_ends_an_endless_evaluation(quick):
     context.run.training_env(3)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    summary = context.train()
+    summary = interrupted(context.train)
     timer.join()
     assert summary.outcome == "interrupted"
     assert "Ctrl-C" in summary.reason

@@ -15,6 +15,7 @@ from maze_core.run.context import RunContext
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.goals import BitFlips, Reach
+from tests.interrupted import interrupted
 from tests.killed import kill_after, start
 
 # The ring is overwritten several times, and episodes are longer than an epoch.
@@ -64,7 +65,7 @@ def test_the_episode_that_compares_rewards_is_not_recorded(learn, tmp_path):
 def test_a_stopped_run_ends_bit_equal(learn, whole_state, assert_same, algorithm):
     env = ENVS.get(algorithm, Reach)
     stopped = learn(env, algorithm, {}, callbacks={"bomb": bomb(at=21)})
-    assert stopped.train().outcome == "interrupted"
+    assert interrupted(stopped.train).outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = learn(env, algorithm, {}, callbacks={"bomb": bomb(at=0)})
     whole.train()

@@ -22,6 +22,7 @@ from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes import run_evaluation
 from tests.bomb import bomb
+from tests.interrupted import interrupted
 from tests.killed import kill_after, wait_for
 
 EPOCHS = 10
@@ -110,7 +111,7 @@ def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics
     """Ctrl-C and SIGTERM end the update and save, Ctrl-C also evaluates; the resumed run equals the whole one."""
     parts = {"env": Workshop, "algorithm": algorithm, "overrides": LONG | ODD[algorithm]}
     stopped = quick(**parts, callbacks={"bomb": bomb(at, number)})
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert summary.outcome == "interrupted"
     assert signal.Signals(number).name in summary.reason or "Ctrl-C" in summary.reason
     assert 0 < stopped.run.state.updates_in_epoch < 5
@@ -129,7 +130,7 @@ def test_stop_in_the_last_update_of_an_epoch(quick, whole_state, assert_same, nu
     """After SIGTERM a resumed run makes up for the evaluation."""
     parts = {"algorithm": "a2c", "overrides": {"algorithm.n_epochs": 3}}
     stopped = quick(**parts, callbacks={"bomb": bomb(4, number)})
-    stopped.train()
+    interrupted(stopped.train)
     assert (stopped.run.epoch, stopped.run.state.updates_in_epoch) == done
     quick(**parts, callbacks={"bomb": bomb(at=0)}).resume(stopped.run_dir)
     whole = quick(**parts, callbacks={"bomb": bomb(at=0)})
@@ -182,7 +183,7 @@ def test_an_epoch_whose_evaluation_is_interrupted_stays_open(
     stopped = quick(steps=steps)
     with monkeypatch.context() as patch:
         interrupt_in_evaluation(patch, number)
-        summary = stopped.train()
+        summary = interrupted(stopped.train)
     assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", number - 1, {})
     assert stopped.run.state.updates_in_epoch == (1 if number == 2 and steps else 2)
     assert stopped.run.progress.phase == "training"
@@ -197,7 +198,7 @@ def test_an_epoch_whose_evaluation_is_interrupted_stays_open(
 def test_the_final_evaluation_can_be_interrupted_too(quick, monkeypatch):
     stopped = quick()
     interrupt_in_evaluation(monkeypatch, 3)
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", 2, {})
     assert not any("resume" in text for line in next_commands(stopped.run, summary) for text, _ in line)
     stopped.close()
@@ -262,7 +263,7 @@ class Endless(SeededWalk):
 
 def test_episodes_that_never_end_can_be_interrupted(quick, whole_state):
     stopped = quick(Endless)
-    assert stopped.train().reason == "interrupted by SIGTERM"
+    assert interrupted(stopped.train).reason == "interrupted by SIGTERM"
     state = whole_state(stopped.run_dir)
     assert (state["epoch"], state["updates_in_epoch"], state["epoch_trained"]) == (0, 2, True)
 
@@ -423,5 +424,5 @@ def test_a_signal_just_before_the_first_update_is_not_lost(quick, monkeypatch):
         note(run)
 
     monkeypatch.setattr(api, "note_summary", note_and_signal)
-    summary = quick(algorithm="a2c").train()
+    summary = interrupted(quick(algorithm="a2c").train)
     assert (summary.outcome, summary.reason, summary.updates) == ("interrupted", "interrupted by SIGTERM", 0)

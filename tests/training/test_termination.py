@@ -18,6 +18,7 @@ from maze_core.run import api
 from maze_core.run.run import Run
 from maze_core.run.saved import kept_state
 from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.interrupted import interrupted
 
 PATIENCE = 0.2
 
@@ -100,7 +101,7 @@ def test_an_update_that_takes_long_is_given_up(
     parts = {"env": env, "algorithm": algorithm, "overrides": more | values}
     stopped = quick(**parts)
     sender.at = stopped.run and sender.steps + at
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert time.monotonic() - sender.sent < PATIENCE + 1.0
     assert (summary.outcome, summary.final_evaluation) == ("interrupted", {})
     assert summary.reason == "interrupted by SIGTERM; the update in progress was given up"
@@ -129,7 +130,7 @@ def test_steps_that_fill_a_replay_buffer_are_not_lost(quick, sender, whole_state
     }
     stopped = quick(**parts)
     sender.at, sender.pause = stopped.run and sender.steps + 30, 2.0
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert (summary.env_steps, summary.updates) == (28, 0)
     stopped.close()
     sender.__init__()
@@ -156,7 +157,7 @@ def test_an_evaluation_that_takes_long_is_repeated_by_the_resumed_run(
     monkeypatch.setattr(Run, "evaluate", counted)
     parts = {"env": Slow, "overrides": {"evaluation.n_episodes": 60, "evaluation.num_envs": 2}}
     stopped = quick(**parts)
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert time.monotonic() - sender.sent < PATIENCE + 0.5
     assert (summary.outcome, summary.final_evaluation, len(calls)) == ("interrupted", {}, number)
     stopped.close()
@@ -189,7 +190,7 @@ def test_an_update_is_given_up_in_the_middle_of_learning(quick, sender, monkeypa
     monkeypatch.setattr(SlowLoss, "calls", 0)
     monkeypatch.setattr(SlowLoss, "at", at)
     stopped = quick(**parts, callbacks={"slow": SlowLoss})
-    assert stopped.train().updates == at // 12 - (at % 12 == 0) == whole_state(stopped.run_dir)["updates"]
+    assert interrupted(stopped.train).updates == at // 12 - (at % 12 == 0) == whole_state(stopped.run_dir)["updates"]
     monkeypatch.setattr(SlowLoss, "at", 0)
     quick(**parts, callbacks={"slow": SlowLoss}).resume(stopped.run_dir)
     whole = quick(**parts, callbacks={"slow": SlowLoss})
@@ -251,7 +252,7 @@ def test_a_second_signal_ends_at_once_and_leaves_the_kept_state(quick, sender, w
 def test_sigterm_after_ctrl_c_does_not_wait_for_the_update(quick, sender):
     sender.at, sender.signals = 250, (INT, TERM)
     stopped = quick(Slow, overrides=ROLLOUT | {"evaluation.n_episodes": 1, "evaluation.num_envs": 1})
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert (summary.updates, summary.final_evaluation) == (1, {})
     assert time.monotonic() - sender.sent < PATIENCE + 1.0
 
@@ -268,7 +269,7 @@ def test_workers_are_not_waited_for(quick, monkeypatch):
         os.kill(os.getpid(), TERM)
 
     threading.Timer(0.5, send).start()
-    summary = context.train()
+    summary = interrupted(context.train)
     context.close()
     assert time.monotonic() - sent[0] < PATIENCE + 2.0
     assert (summary.outcome, summary.updates, summary.env_steps) == ("interrupted", 0, 0)

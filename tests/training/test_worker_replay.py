@@ -26,6 +26,7 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.state import LiveProgress
 from tests.forgetful import Forgetful
+from tests.interrupted import interrupted
 from tests.killed import kill_after, start
 from tests.training.test_worker_rollouts import Pushed, aged
 
@@ -315,7 +316,7 @@ def test_a_stop_within_the_first_steps(built, shared, whole_state, assert_same):
     shared(2)
     options = SEVERAL | {"algorithm.initial_buffer_size": 200}
     stopped = built(Impatient, "sac", options)
-    summary = stopped.train()
+    summary = interrupted(stopped.train)
     assert (summary.outcome, summary.updates, summary.env_steps) == ("interrupted", 0, 60)
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     shared(0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,17 @@ class SeveralAgents:
             agent.begin([0])
         if self._planning is not None:
             self._planning.begin()
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Where the block raises, remember nothing of what was seen in it. Planners are left as they are."""
+        before = {name: agent.state() for name, agent in self._agents.items()}
+        try:
+            yield
+        except BaseException:
+            for name, agent in self._agents.items():
+                agent.load_state(before[name])
+            raise
 
     def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
         """Return an agent's action for the next observation at which it acts, both in its own spaces.

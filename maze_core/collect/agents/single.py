@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,6 +135,17 @@ class SingleAgent:
         self._agent.begin([0])
         if self._planning is not None:
             self._planning.begin()
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Where the block raises, remember nothing of what was seen in it. Planners are left as they are."""
+        before, taken = self._agent.state(), self._taken
+        try:
+            yield
+        except BaseException:
+            self._agent.load_state(before)
+            self._taken = taken
+            raise
 
     def act(self, observation: Any, reward: float | None = None) -> Any:
         """Return the action for the next observation of the episode, both in the environment's own spaces.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from maze_compare.table import runs_table
+from maze_core.base.interruption import Interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,14 +27,14 @@ _PIPE = 160
 def watch(
     read: Read, metric: str, every: float, console: Console, pause: Callable[[float], object] | None = None
 ) -> None:
-    """Draw the runs every `every` seconds until Ctrl-C or SIGTERM; in a pipe once.
+    """Draw the runs every `every` seconds until Ctrl-C or SIGTERM, which raise KeyboardInterrupt; in a pipe once.
 
     Args:
         read: returns the runs as they are now.
         metric: whose curve is shown.
         every: seconds between two drawings.
         console: where to draw.
-        pause: waits so many seconds; KeyboardInterrupt ends the watch.
+        pause: waits so many seconds.
     """
     unicode = console.encoding.lower().startswith("utf")
     wait = pause or threading.Event().wait
@@ -41,7 +42,7 @@ def watch(
         console.width = _PIPE
         console.print(runs_table(read(), metric, _PIPE, 10**6, unicode))
         return
-    with suppress(KeyboardInterrupt), _terminated_like_interrupted(), _live(console) as live:
+    with _raised(), _live(console) as live:
         while True:
             live.update(runs_table(read(), metric, console.width, console.height, unicode), refresh=True)
             wait(every)
@@ -54,11 +55,11 @@ def _live(console: Console) -> Live:
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM end the watch as Ctrl-C does, so that the cursor comes back."""
+def _raised() -> Iterator[None]:
+    """Let SIGTERM end the watch by an error as Ctrl-C does, so that the cursor comes back."""
 
     def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+        raise Interrupted(number)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_core.base.errors import RunError
-from maze_core.base.interruption import Preempted, exit_code_of, graceful_interrupts
+from maze_core.base.interruption import Preempted, exit_code_of, graceful_interrupts, pass_on
 from maze_core.base.process_state import torch_threads
 from maze_core.base.progress import Report
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
@@ -206,18 +206,27 @@ def rollout_of_run(
     look_ahead: bool,
     load: Loader,
 ) -> list[Trajectory]:
-    """Play episodes with a run's current policy; return their trajectories. Arguments as of `RunContext.rollout`."""
+    """Play episodes with a run's current policy; return their trajectories. Arguments as of `RunContext.rollout`.
+
+    A signal ends it with `KeyboardInterrupt`; the episodes that were recorded by then stay.
+    """
     played: list[Trajectory] = []
-    roll_out(
-        task_of_run(run, seed, deterministic, look_ahead=look_ahead),
-        episodes,
-        workers=workers,
-        runner=runner,
-        record=record,
-        wrapped_rewards=wrapped_rewards,
-        watch=played.append,
-        load=load,
-    )
+    stop: list[str] = []
+    try:
+        roll_out(
+            task_of_run(run, seed, deterministic, look_ahead=look_ahead),
+            episodes,
+            workers=workers,
+            runner=runner,
+            record=record,
+            wrapped_rewards=wrapped_rewards,
+            watch=played.append,
+            load=load,
+            stop=stop,
+        )
+    finally:
+        if stop:
+            pass_on(stop[-1])
     return played
 
 

@@ -7,149 +7,117 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-
 from maze_core.base.errors import ConfigError
+from maze_core.base.tolerant_output import to_stderr
+from maze_core.plugins.discovery import describe
+from maze_serve.bodies import parsed
 from maze_serve.counters import Counters
 from maze_serve.json_values import UnfitValueError
+from maze_serve.refusals import RefusedRequestError
+from maze_serve.wire import Answer
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-
     from maze_serve.policy import ServedPolicy
+    from maze_serve.wire import Head
 
-MOST_BYTES = 64_000_000
-"""Largest body of a request."""
-MOST_OBSERVATIONS = 10_000
-"""Most observations of a request."""
-_LOCAL = {"127.0.0.1", "localhost", "[::1]", "testserver"}
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_METRICS_TYPE = "text/plain; version=0.0.4"
 
 
-class RefusedRequestError(Exception):
-    """A request cannot be answered."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def build_app(policy: ServedPolicy, facts: dict[str, Any]) -> Starlette:
-    """Return the server's application.
+class App:
+    """Answers requests with the actions of a policy.
 
     Args:
         policy: acts.
         facts: what `GET /` says of it.
     """
-    counters = Counters()
 
-    async def act(request: Request) -> Response:
+    def __init__(self, policy: ServedPolicy, facts: dict[str, Any]) -> None:
+        self._policy, self._facts = policy, facts
+        self._counters = Counters()
+        self._routes: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Any]], Answer]]] = {
+            "/": (("GET", "HEAD"), lambda _: _json(self._facts)),
+            "/health": (("GET", "HEAD"), lambda _: _json({"status": "ok"})),
+            "/metrics": (("GET", "HEAD"), lambda _: Answer(200, self._counters.text().encode(), _METRICS_TYPE)),
+            "/act": (("POST",), self._act),
+            "/reset": (("POST",), self._reset),
+        }
+
+    def check(self, head: Head) -> None:
+        """Refuse a request for which its head is enough, before its body is received.
+
+        Raises:
+            RefusedRequestError: there is no such request, or not from there.
+        """
+        if not _is_local(head.headers.get("host", "")):
+            raise RefusedRequestError(403, "this server answers to 127.0.0.1 and localhost only")
+        if head.path not in self._routes:
+            raise RefusedRequestError(404, f"there is no {head.path:.80}; there are {', '.join(self._routes)}")
+        methods = self._routes[head.path][0]
+        if head.method not in methods:
+            problem = f"{head.path} is asked with {methods[0]}, not {head.method}"
+            raise RefusedRequestError(405, problem, {"Allow": ", ".join(methods)})
+        if head.query is not None:
+            raise RefusedRequestError(400, f"{head.path} takes nothing after a question mark")
+        if methods == ("POST",):
+            _check_type(head)
+        elif head.length:
+            raise RefusedRequestError(400, f"{head.method} {head.path} takes no body")
+
+    def answer(self, head: Head, body: bytes) -> Answer:
+        """Return the answer to a request that `check` lets through."""
+        methods, answer = self._routes[head.path]
+        try:
+            return answer(parsed(head.path, body) if methods == ("POST",) else {})
+        except RefusedRequestError as error:
+            return self.refusal(error)
+        except (ConfigError, UnfitValueError) as error:
+            # Its advice is for programs in Python.
+            return self.refusal(RefusedRequestError(422, str(error).splitlines()[0]))
+        except Exception as error:  # noqa: BLE001 — whatever it is, other clients are served on
+            to_stderr(f"error: {head.method} {head.path}: {describe(error)}")
+            return self.refusal(RefusedRequestError(500, "the server failed; it has printed why"))
+
+    def refusal(self, error: RefusedRequestError) -> Answer:
+        """Return the answer to a request that is refused, and count it."""
+        self._counters.refused[error.status] += 1
+        return _json({"error": str(error)}, error.status, error.headers)
+
+    def _act(self, asked: dict[str, Any]) -> Answer:
         began = time.perf_counter()
-        body = await _body(request)
-        answer, count = _decided(policy, body)
-        counters.decided(count, time.perf_counter() - began)
-        return _json(answer)
+        session, agent = asked.get("session"), asked.get("agent")
+        if "observations" in asked:
+            several = asked["observations"]
+            answer, count = {"actions": self._policy.act_on_all(session, agent, several)}, len(several)
+        else:
+            one, info, reward = asked["observation"], asked.get("info"), asked.get("reward")
+            answer, count = {"action": self._policy.act(session, agent, one, info, reward)}, 1
+        told = _json(answer)
+        self._counters.decided(count, time.perf_counter() - began)
+        return told
 
-    async def reset(request: Request) -> Response:
-        body = await _body(request)
-        policy.reset(_text(body, "session"))
+    def _reset(self, asked: dict[str, Any]) -> Answer:
+        self._policy.reset(asked.get("session"))
         return _json({})
 
-    async def health(request: Request) -> Response:
-        return _json({"status": "ok"})
 
-    async def describe(request: Request) -> Response:
-        return _json(facts)
-
-    async def metrics(request: Request) -> Response:
-        return PlainTextResponse(counters.text(), media_type="text/plain; version=0.0.4")
-
-    def guarded(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
-        async def guard(request: Request) -> Response:
-            try:
-                _check_host(request)
-                found: Response = await answer(request)
-            except RefusedRequestError as error:
-                counters.refused[error.status] += 1
-                return _json({"error": str(error)}, error.status)
-            except (ConfigError, UnfitValueError) as error:
-                counters.refused[422] += 1
-                return _json({"error": str(error).splitlines()[0]}, 422)  # its advice is for programs in Python
-            return found
-
-        return guard
-
-    return Starlette(
-        routes=[
-            Route("/", guarded(describe)),
-            Route("/health", guarded(health)),
-            Route("/metrics", guarded(metrics)),
-            Route("/act", guarded(act), methods=["POST"]),
-            Route("/reset", guarded(reset), methods=["POST"]),
-        ]
-    )
+def _is_local(host: str) -> bool:
+    """Return True for a name of this machine: a page in a browser may lead one of its own to this address."""
+    name, port = host, ""
+    if not host.endswith("]"):
+        name, _, port = host.partition(":") if "]" not in host else host.rpartition(":")
+    return name.lower() in _LOCAL and (not port or port.isdigit())
 
 
-def _decided(policy: ServedPolicy, body: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the answer to a request to act, and how many decisions it has."""
-    session, agent, info = _text(body, "session"), _text(body, "agent"), body.get("info") or {}
-    if not isinstance(info, dict):
-        raise RefusedRequestError(400, "'info' must be an object")
-    if "observations" not in body:
-        if "observation" not in body:
-            raise RefusedRequestError(400, "the request has neither 'observation' nor 'observations'")
-        return {"action": policy.act(session, agent, body["observation"], info, _reward(body))}, 1
-    several = body["observations"]
-    if not isinstance(several, list) or len(several) > MOST_OBSERVATIONS:
-        raise RefusedRequestError(400, f"'observations' must be a list of at most {MOST_OBSERVATIONS:,}")
-    return {"actions": policy.act_on_all(session, agent, several, info)}, len(several)
-
-
-def _check_host(request: Request) -> None:
-    """Refuse a name of another machine: a page in a browser may lead it to this address."""
-    host = request.headers.get("host", "")
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if name not in _LOCAL:
-        raise RefusedRequestError(403, "this server answers to 127.0.0.1 and localhost only")
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+def _check_type(head: Head) -> None:
+    """Refuse what is not said to be JSON: a form that a page in a browser sends is not."""
+    kind, *options = (part.strip().lower() for part in head.headers.get("content-type", "").split(";"))
+    charsets = {each.partition("=")[2].strip('"') for each in options if each.startswith("charset=")}
+    if kind != "application/json" or not charsets <= {"utf-8", "utf8"}:
         raise RefusedRequestError(415, "the request needs the header Content-Type: application/json")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BYTES:
-            raise RefusedRequestError(413, f"the request is larger than {MOST_BYTES:,} bytes")
-        parts.append(part)
-    try:
-        body = json.loads(b"".join(parts), parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise RefusedRequestError(400, f"the request is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise RefusedRequestError(400, "the request must be a JSON object")
-    return body
+    if head.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RefusedRequestError(415, "the body must not be compressed")
 
 
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
-
-
-def _reward(body: dict[str, Any]) -> float | None:
-    found = body.get("reward")
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
-        raise RefusedRequestError(400, "'reward' must be a number")
-    return found
-
-
-def _text(body: dict[str, Any], name: str) -> str:
-    found = body.get(name, "")
-    if not isinstance(found, str) or len(found) > 200:
-        raise RefusedRequestError(400, f"{name!r} must be a text of at most 200 characters")
-    return found
-
-
-def _json(content: Any, status: int = 200) -> Response:
-    return Response(json.dumps(content).encode(), status, media_type="application/json")
+def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    return Answer(status, json.dumps(content, allow_nan=False).encode(), headers=headers or {})

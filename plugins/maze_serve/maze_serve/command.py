@@ -43,29 +43,21 @@ def serve(
       maze serve runs/first --port 0 --checkpoint last
     """
     from maze_core.run.context import RunContext
+    from maze_serve.app import App
     from maze_serve.policy import ServedPolicy
+    from maze_serve.server import Server
 
     allow_local_modules()
     here = {"runner": {"name": "dev"}, "algorithm.device": "cpu"}  # whatever it was trained with
-    with RunContext.open(run, checkpoint, here) as context, _listening(port) as listener:
+    with RunContext.open(run, checkpoint, here) as context, listening(port) as listener:
         policy = ServedPolicy(context, deterministic=not stochastic, look_ahead=not no_look_ahead)
         address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}"
         if not quiet:
             output.say(f"serving {run} on {address}; Ctrl-C ends")
-        _answer(policy, _facts(run, policy), listener)
+        Server(App(policy, _facts(run, policy))).run(listener)
 
 
-def _answer(policy: ServedPolicy, facts: dict[str, Any], listener: socket.socket) -> None:
-    """Answer requests until Ctrl-C or SIGTERM."""
-    import uvicorn
-
-    from maze_serve.app import build_app
-
-    config = uvicorn.Config(build_app(policy, facts), http="httptools", log_level="error", access_log=False)
-    uvicorn.Server(config).run([listener])
-
-
-def _listening(port: int) -> socket.socket:
+def listening(port: int) -> socket.socket:
     """Return a socket that listens on this machine only.
 
     Raises:
@@ -100,4 +92,5 @@ def _facts(run: Path, policy: ServedPolicy) -> dict[str, Any]:
         "algorithm": config.algorithm.name,
         "environment": getattr(config.env, "id", config.env.name),
         **agents.get("", {"agents": agents}),
+        "needs": policy.needs,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,37 @@ from gymnasium import Space, spaces
 
 class UnfitValueError(ValueError):
     """A JSON value does not fit into its space; the message names the place."""
+
+
+class ReadKeys(dict[str, Any]):
+    """A mapping that notes which of its keys are read."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.unread = set(values)
+
+    def __getitem__(self, key: str) -> Any:
+        self.unread.discard(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value, or the default."""
+        self.unread.discard(key)
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.unread.clear()
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        """Return all keys, of which all count as read."""
+        self.unread.clear()
+        return super().keys()
+
+    def items(self) -> Any:
+        """Return all items, of which all count as read."""
+        self.unread.clear()
+        return super().items()
 
 
 def from_json(value: Any, space: Space[Any], where: str = "observation") -> Any:
@@ -72,6 +103,8 @@ def _members(value: Any, space: spaces.Dict, where: str) -> Mapping[str, Any]:
 
 def _array(value: Any, space: Space[Any], where: str) -> Any:
     shape, dtype = space.shape or (), np.dtype(space.dtype or np.float32)
+    if isinstance(value, dict):
+        raise UnfitValueError(f"{where} must be an array of shape {list(shape)}, got an object")
     try:
         array = np.asarray(value)
     except ValueError:
@@ -80,11 +113,23 @@ def _array(value: Any, space: Space[Any], where: str) -> Any:
         raise UnfitValueError(f"{where} must have the shape {list(shape)}, got {list(array.shape)}")
     if array.dtype.kind not in "biuf":
         raise UnfitValueError(f"{where} must hold numbers")
+    if bool in _kinds(value) and dtype.kind != "b" and not isinstance(space, spaces.MultiBinary):
+        raise UnfitValueError(f"{where} must hold numbers, not true or false")
+    if dtype.kind == "b" and not np.isin(array, (0, 1)).all():
+        raise UnfitValueError(f"{where} must hold true and false")
     if dtype.kind in "iu" and not _fits(array, dtype):
         raise UnfitValueError(f"{where} must hold whole numbers of {dtype}")
     with np.errstate(over="ignore"):  # a number beyond float32's range is refused as infinite
         stored = array.astype(dtype)
     return stored[()] if isinstance(space, spaces.Discrete) else stored
+
+
+def _kinds(value: Any) -> set[type]:
+    """Return the types of the numbers in nested lists; numpy would take true for 1 where it stands among numbers."""
+    if not isinstance(value, list):
+        return {type(value)}
+    kinds = set(map(type, value))
+    return set().union(*map(_kinds, value)) if list in kinds else kinds
 
 
 def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.interruption import Preemption, graceful_interrupts
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import part_config
@@ -30,7 +31,7 @@ def run_sweep(
 
         sweep = run_sweep({"algorithm": "ppo", "env": "CartPole-v1", "over": {"algorithm.lr": [1e-4, 1e-3]}}, "lr")
 
-    Ctrl-C and SIGTERM let running runs save themselves; a second one ends them at once.
+    Ctrl-C and SIGTERM let running runs save themselves; a second one ends them at once. The same call continues.
 
     Args:
         plan: a plan, or plain data as in `sweep.yaml`.
@@ -46,6 +47,25 @@ def run_sweep(
     Raises:
         ConfigError: the plan is not valid; nothing was run. Or the runs do not record its metric: they have saved
             themselves, and the same sweep with another metric goes on.
+        KeyboardInterrupt: it was interrupted; `read_sweep` returns what was reached.
+    """
+    sweep, preemption = execute_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)
+    preemption.pass_on()
+    return sweep
+
+
+def execute_sweep(
+    plan: SweepPlan | Mapping[str, Any],
+    folder: Path | str | None = None,
+    *,
+    jobs: int | None = None,
+    runner: str | Mapping[str, Any] = "local",
+    watch: Watch | None = None,
+    said: Any = None,
+) -> tuple[Sweep, Preemption]:
+    """Do so and return, also after a signal, what was reached; the signal has not been passed on.
+
+    Arguments and errors as for `run_sweep`.
     """
     plan = plan if isinstance(plan, SweepPlan) else make_plan(plan)
     load = said_classes([plan.overrides, plan.over, plan.config] if said is None else said)
@@ -53,13 +73,10 @@ def run_sweep(
     config = part_config("runner", part)
     with closing(Sweep(plan, None if folder is None else Path(folder), load)) as sweep:
         sweep.check()
-        # Imported late, since it imports torch.
-        from maze_core.base.interruption import graceful_interrupts
-
-        with releasing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
+        with releasing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt) as preemption:
             sweep.begin()
             sweep.carry_out(pool, watch or _say_nothing)
-    return sweep
+    return sweep, preemption
 
 
 def read_sweep(

@@ -163,11 +163,11 @@ def sweep(
 
 
 def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, quiet: bool, said: Any) -> Sweep:
-    from maze_sweep.api import run_sweep
+    from maze_sweep.api import execute_sweep
     from maze_sweep.display import display
 
     with display(quiet) as watch:
-        return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)
+        return execute_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)[0]
 
 
 def _check_ranks_only(context: typer.Context) -> None:
