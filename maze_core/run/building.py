@@ -88,7 +88,7 @@ def _note(run: Run) -> None:
     note = missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
     agents = len(run.environments.kind.agents)
     sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
-    run.notes = [*([note] if note else []), *sizes]
+    run.notes = [*filter(None, (note, run.environments.forgotten())), *sizes]
 
 
 def _build_learner(run: Run) -> None:

@@ -83,7 +83,6 @@ class Saving:
         run.statistics.load_state(saved["statistics"])
         run.algorithm.load_state(saved["algorithm"])
         run.environments.evaluation.load_memory(saved.get("evaluation_memory", []))
-        run.evaluation.played = was_evaluated(saved)
         run.torch_rng = saved["torch_rng"]
         if run.cuda_rng is not None and saved.get("cuda_rng") is not None:  # earlier versions did not save it
             run.cuda_rng = saved["cuda_rng"]
@@ -115,15 +114,9 @@ class Saving:
             "learner": run.learner.state(),
             "statistics": run.statistics.state(),
             "algorithm": run.algorithm.state(),
-            "evaluation_memory": run.environments.evaluation.memory(),
-            "evaluated": run.evaluation.played,
+            "evaluation_memory": run.wrapper_memory(),
             "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
             "torch_rng": torch_rng,
             **({} if cuda_rng is None else {"cuda_rng": cuda_rng}),
             "stop_reason": None if run.interrupted else run.stop_reason,
         }
-
-
-def was_evaluated(saved: dict[str, Any]) -> bool:
-    """Return True where an evaluation was played before a checkpoint; an older version did not write it."""
-    return bool(saved.get("evaluated", saved["epoch"] > 0))
