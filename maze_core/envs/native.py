@@ -20,7 +20,7 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.tensor_envs import OnHost
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrappers.carry import vector_reward_meter
+from maze_core.envs.wrappers.carry import lasting_layers, recall, remembered, vector_reward_meter
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -60,6 +60,9 @@ class NativeVectorEnv:
         self.action_space = env.single_action_space
         self._mode = _autoreset_mode(env)
         self._meter = vector_reward_meter(env)
+        self._lasting = lasting_layers(env)
+        inside = env.unwrapped.envs if isinstance(env.unwrapped, SyncVectorEnv) else ()
+        self._of_rows = [lasting_layers(each) for each in inside]
         self._events = events_of_rows(env, env.num_envs)
         self._has_events = any(self._events)
         self._by_step = [each for row in self._events for each in row if each.by_step]
@@ -184,8 +187,8 @@ class NativeVectorEnv:
         return valid, episodes
 
     def state(self) -> dict[str, Any]:
-        """Return the episode numbers; a native environment cannot be replayed, so nothing else is recorded."""
-        return {"native_episode": self._episode.copy()}
+        """Return the episode numbers, and what wrappers remember; a native environment cannot be replayed."""
+        return {"native_episode": self._episode.copy(), "memory": self.memory()}
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Begin new episodes everywhere, numbered after the recorded ones, and warn that they are new."""
@@ -198,15 +201,22 @@ class NativeVectorEnv:
             stacklevel=2,
         )
         self._seeds = seeds
+        self.load_memory(state.get("memory", []))
         self._begin(recorded + 1 if len(recorded) == self.num_envs else np.full(self.num_envs, following))
         self._reset_all(out)
 
     def memory(self) -> list[Memory]:
-        """Return an empty list: Maze records no memory of natively vectorised environments' wrappers."""
-        return []
+        """Return what wrappers remember: one entry, or one for each environment where each has wrappers of its own."""
+        whole = remembered(self._lasting)
+        if any(self._of_rows):
+            return [[*whole, *remembered(each)] for each in self._of_rows]
+        return [whole] if whole else []
 
     def load_memory(self, memory: list[Memory]) -> None:
-        """Do nothing, as there is no memory."""
+        """Restore the result of `memory()`, also of another number of environments."""
+        for row, each in enumerate(memory[: max(1, len(self._of_rows))]):
+            own = self._of_rows[row] if self._of_rows else []
+            recall([*self._lasting, *own], each)
 
     def close(self) -> None:
         """Close the environment; safe to call twice."""

@@ -16,10 +16,11 @@ from maze_core.base.tree import copy_tree, take_rows
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of
 from maze_core.envs.several.agent_rows import AgentRowCodec
-from maze_core.envs.several.agents import Round
+from maze_core.envs.several.agents import MultiAgentEnv, Round
+from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
-from maze_core.envs.wrappers.carry import lasting_layers
+from maze_core.envs.wrappers.twins import remembering, says_so
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
@@ -260,8 +261,8 @@ class Simulators:
         self.actions = ActionCodec(self.action_space)
 
     def _build(self, index: int) -> Any:
-        env: Any = self._builder.agents_env(index) if self._builder.several_agents else self._builder(index)
-        if not self._builder.several_agents and lasting_layers(env):
+        env = _single(self._builder, index)
+        if not self._built and _remembers(env):
             release(env)
             raise self._lasting(index)
         self._built.append(env)
@@ -271,8 +272,8 @@ class Simulators:
         """Return the error about the innermost wrapper that remembers more than an episode."""
         builder, name, place = self._builder, self._builder.env.name, "env"
         for number, wrapper in enumerate(builder.wrappers):
-            with releasing(replace(builder, wrappers=builder.wrappers[: number + 1])(index)) as env:
-                if lasting_layers(env):
+            with releasing(_single(replace(builder, wrappers=builder.wrappers[: number + 1]), index)) as env:
+                if _remembers(env):
                     name, place = wrapper.name, f"wrappers.{number}"
                     break
         problem = f"{name} remembers more than an episode, so nobody can look ahead through it"
@@ -333,3 +334,15 @@ def same_rows(first: Tree, second: Tree, rows: np.ndarray) -> str | None:
     """Return the first leaf in which some rows of two trees differ; None: they are equal."""
     ours, theirs = take_rows(first, rows), take_rows(second, rows)
     return next((key for key, leaf in ours.items() if not np.array_equal(leaf, theirs[key], equal_nan=True)), None)
+
+
+def _single(builder: EnvBuilder, index: int) -> Any:
+    """Return an environment in its single form, with one agent or several."""
+    return builder.agents_env(index) if builder.several_agents else builder(index)
+
+
+def _remembers(env: Any) -> bool:
+    """Return True where a wrapper remembers more than an episode."""
+    if isinstance(env, MultiAgentEnv):
+        return any(map(says_so, lasting_parts(env)))
+    return remembering(env) is not None

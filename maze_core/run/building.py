@@ -90,7 +90,8 @@ def _note(run: Run) -> None:
     usual = preferences(type(run.algorithm))
     idle = idle_model_settings(run.config.model, run.policy, run.action_space, usual.get("model", {}))
     sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
-    run.notes = [*([note] if note else []), *sizes, *idle_settings(run.config, usual), *idle]
+    found = (note, run.environments.forgotten(), *sizes, *idle_settings(run.config, usual), *idle)
+    run.notes = [each for each in found if each]
 
 
 def _build_learner(run: Run) -> None:

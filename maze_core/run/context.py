@@ -13,8 +13,9 @@ from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.several import SeveralAgents
 from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
+from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
-from maze_core.envs.wrappers.carry import lasting_layers, recall
+from maze_core.envs.wrappers.carry import Lasting, lasting_layers, recall
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import asks_for_patience, assemble_with_preset, part_config
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
@@ -306,11 +307,17 @@ class RunContext:
         remembers its episode where a planner needs that.
         """
         if self._several_agents:
-            return WatchedAgents(self.run.env_builder("acting").agents_env(0))
+            agents = self.run.env_builder("acting").agents_env(0)
+            self._recall(lasting_parts(agents))
+            return WatchedAgents(agents)
         env = self.run.env_builder("acting")(0)
-        if memory := self.run.wrapper_memory():
-            recall(lasting_layers(env), memory[0])
+        self._recall(lasting_layers(env))
         return env if self.run.planners is None else WatchedEnv(env)
+
+    def _recall(self, lasting: list[Lasting]) -> None:
+        """Let wrappers remember what those of the evaluations do."""
+        if memory := self.run.wrapper_memory():
+            recall(lasting, memory[0])
 
     def compute_action(self, observation: Any, *, deterministic: bool = True, check: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.

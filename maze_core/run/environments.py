@@ -11,6 +11,7 @@ from maze_core.envs.alike import check_apart
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
+from maze_core.envs.wrappers.twins import forgotten
 from maze_core.models.several.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 
@@ -85,6 +86,12 @@ class RunEnvironments:
     def training_memory(self) -> list[Memory]:
         """Return what the wrappers of the training environments remember; empty before these are built."""
         return [] if self._training is None else self._training.memory()
+
+    def forgotten(self) -> str | None:
+        """Return a note about a wrapper whose state cannot be saved; None: there is none."""
+        builder = self.builder("looking")
+        unknown = any("attributes" in state for memory in self.kind.memory for state in memory)
+        return forgotten(lambda: builder.single(0)) if unknown and not self.kind.agents else None
 
     def spare(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process, to try out."""

@@ -17,7 +17,7 @@ from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.planner_source import PlannerSource
 from maze_core.collect.agents.planning import Planning, PlanningAgent, PlanningBeside
-from maze_core.envs.wrappers.carry import cycled, fits, training_memory
+from maze_core.envs.wrappers.carry import fits, frozen, training_memory
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_run
 from maze_core.learn.learner_check import check_learners
@@ -33,7 +33,7 @@ from maze_core.run.progress import RunProgress, whole
 from maze_core.run.report import EpochReport
 from maze_core.run.saved.manifest import states
 from maze_core.run.saved.run_dir import REPLAY
-from maze_core.run.saving import Saving, was_evaluated
+from maze_core.run.saving import Saving
 
 if TYPE_CHECKING:
     import gymnasium
@@ -142,12 +142,7 @@ class Run(RunProgress):
     @cached_property
     def evaluation(self) -> RunEvaluation:
         """What evaluates the run's policy; the environments of evaluations are built with it."""
-        env = self.environments.evaluation
-        evaluation = RunEvaluation(self.config, self.seed, env, self._say)
-        if self._recalled:
-            env.load_memory(cycled(self._recalled, range(len(env.memory()))))
-            evaluation.played = True
-        return evaluation
+        return RunEvaluation(self.config, self.seed, self.environments.evaluation, self._say)
 
     # Building
 
@@ -284,6 +279,7 @@ class Run(RunProgress):
                 deterministic,
                 lambda: self.terminated or (self.interrupted and not before),
                 self.planning("evaluation") if look_ahead and policy is None else None,
+                self._trained_memory(),
                 episodes,
             )
             self.histograms = type(self.histograms)({**self.histograms, **self.evaluation.histograms})
@@ -292,20 +288,24 @@ class Run(RunProgress):
             self.progress.phase = "training"
 
     def wrapper_memory(self) -> list[Memory]:
-        """Return what the wrappers of evaluation environments remember across episodes, one entry for each.
+        """Return what wrappers remember before an evaluation, in turn; empty: they remember nothing.
 
-        Before the first evaluation: what those of the training environments do. Empty: they remember nothing.
+        It is what those of training do, with running statistics that no longer change where wrappers can do that. In a
+        run without training environments of its own: what earlier evaluations left.
         """
-        if self.to_act:
+        return self._trained_memory() or self.environments.evaluation.memory()
+
+    def _trained_memory(self) -> list[Memory]:
+        """Return what the wrappers of training remember; empty: nothing, or nobody here knows."""
+        if self.to_act or not any(self.environments.kind.memory):
             return self._recalled
-        trained = [] if self.evaluation.played else self.environments.training_memory()
-        return trained or self.environments.evaluation.memory()
+        return frozen(self.environments.training_memory() or training_memory(self.algorithm.state()))
 
     def recall_wrappers(self, saved: dict[str, Any]) -> None:
         """Let the wrappers of the evaluation environments remember what a checkpoint says, to evaluate or to act."""
         memory, current = saved.get("evaluation_memory", []), self.environments.kind.memory
-        if not was_evaluated(saved):
-            memory = training_memory(saved["algorithm"]) or memory
+        if (note := self.environments.forgotten()) is not None:
+            to_stderr(f"note: {note}")
         if not current:
             return
         if fits(memory, current):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.base.process_state import global_states
-from maze_core.base.saved_state import Flag, OrLeftOut, OrNone, Text, check_state, form_of, varies
+from maze_core.base.saved_state import OrLeftOut, OrNone, Text, check_state, form_of, varies
 from maze_core.base.seeding import GeneratorState
 from maze_core.envs.recorded_state import MEMORIES
 from maze_core.run.saved.append_only import GrowingFile
@@ -20,7 +20,7 @@ from maze_core.run.saved.metrics_file import METRICS_FILE
 if TYPE_CHECKING:
     from maze_core.run.run import Run
 
-EVALUATED = {"evaluation_memory": OrLeftOut(MEMORIES), "evaluated": OrLeftOut(Flag())}
+EVALUATED = {"evaluation_memory": OrLeftOut(MEMORIES)}
 """The form of what a saved state says about evaluations."""
 
 
@@ -93,7 +93,6 @@ class Saving:
         run.statistics.load_state(saved["statistics"])
         run.algorithm.load_state(saved["algorithm"])
         run.environments.evaluation.load_memory(saved.get("evaluation_memory", []))
-        run.evaluation.played = was_evaluated(saved)
         run.torch_rng = saved["torch_rng"]
         if run.cuda_rng is not None and saved.get("cuda_rng") is not None:  # earlier versions did not save it
             run.cuda_rng = saved["cuda_rng"]
@@ -131,15 +130,9 @@ class Saving:
             "learner": run.learner.state(),
             "statistics": run.statistics.state(),
             "algorithm": run.algorithm.state(),
-            "evaluation_memory": varies(run.environments.evaluation.memory(), EVALUATED["evaluation_memory"]),
-            "evaluated": varies(run.evaluation.played, EVALUATED["evaluated"]),
+            "evaluation_memory": varies(run.wrapper_memory(), EVALUATED["evaluation_memory"]),
             "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
             "torch_rng": varies(torch_rng, GeneratorState(torch.Generator())),
             **({} if cuda_rng is None else {"cuda_rng": varies(cuda_rng, OrLeftOut(OrNone(on_gpu)))}),
             "stop_reason": varies(None if run.interrupted else run.stop_reason, OrLeftOut(OrNone(Text()))),
         }
-
-
-def was_evaluated(saved: dict[str, Any]) -> bool:
-    """Return True where an evaluation was played before a checkpoint; an older version did not write it."""
-    return bool(saved.get("evaluated", saved["epoch"] > 0))

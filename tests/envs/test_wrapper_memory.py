@@ -1,5 +1,6 @@
 """What the core knows of wrappers: raw returns, what outlasts an episode, what an episode reports."""
 
+import itertools
 import warnings
 
 import gymnasium
@@ -92,14 +93,15 @@ class VectorWrapper(Plugin):
 
 
 class Forgetful(gymnasium.Wrapper):
-    """Multiplies rewards by the number of steps since construction, which a resumed run has not taken."""
+    """Multiplies rewards by the number of steps since construction, which nobody can read from outside."""
 
-    steps = 0
+    def __init__(self, env):
+        super().__init__(env)
+        self.steps = itertools.count()
 
     def step(self, action):
         observation, reward, *rest = self.env.step(action)
-        self.steps += 1
-        return observation, reward * self.steps, *rest
+        return observation, reward * next(self.steps), *rest
 
 
 class ForgetfulWrapper(Plugin):
@@ -263,7 +265,7 @@ def test_memory_is_a_copy():
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_rewards_that_do_not_repeat_themselves_are_warned_of(processes):
-    """The observations are the same, the rewards are not: a wrapper remembers something and does not say so."""
+    """The observations are the same, the rewards are not: a wrapper remembers something that is not saved."""
 
     def start():
         builder = build(SeededWalk, "forgetful")

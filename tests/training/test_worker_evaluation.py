@@ -78,16 +78,19 @@ def test_the_same_run(quick, pooled, whole_state, assert_same, monkeypatch, case
     assert_same(*(whole_state(folder) for folder in folders))
 
 
-def test_what_workers_would_play_otherwise_is_stepped_from_here(quick, pooled, whole_state, assert_same, monkeypatch):
-    """Wrappers that remember earlier episodes depend on what is played after the last one that counts."""
+def test_workers_play_with_what_wrappers_remember_of_training(quick, pooled, whole_state, assert_same):
     folders = []
     for count in (0, 2):
         pools = pooled(count)
         context = quick(aged, "a2c", SMALL)
         context.train()
         folders.append(context.run_dir)
-    assert "play" not in pools[0].commands
+    assert "play" in pools[0].commands
+    assert "step" not in pools[0].commands
     assert_same(*(whole_state(folder) for folder in folders))
+
+
+def test_what_workers_would_play_otherwise_is_stepped_from_here(quick, pooled):
     pools = pooled(2)
     context = quick(SeededWalk, "a2c", SMALL)
     act = context.run.policy.distribution

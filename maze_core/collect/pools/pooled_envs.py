@@ -69,7 +69,8 @@ class PooledVectorEnv:
         self._envs = [slice(share.first, share.first + share.count) for share in shares]
         self._pool = start(EnvTask(builder, shares), count)
         self._finalizer = weakref.finalize(self, self._pool.close)
-        spaces = self._ask([("spaces",)] * count)
+        replies = self._ask([("spaces",)] * count)
+        spaces = [reply[:3] for reply in replies]
         self.observation_space, self.action_space, self.agents = spaces[0]
         if any(other != spaces[0] for other in spaces):
             self.close()
@@ -78,6 +79,8 @@ class PooledVectorEnv:
         self.num_envs = num_envs * each
         self._rows = [slice(envs.start * each, envs.stop * each) for envs in self._envs]
         self._episode_log = EpisodeLog(self.observation_space, self.action_space, num_envs, len(self.agents))
+        self._first: list[Memory] = [each for *_, share in replies for each in share]
+        """What new wrappers remember."""
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
@@ -131,7 +134,7 @@ class PooledVectorEnv:
     def memory(self) -> list[Memory]:
         """Return what the wrappers of each environment remember across episodes."""
         if self._pending or self._seeds is None:
-            return self._pending
+            return self._pending or self._first
         return [each for share in self._ask([("memory",)] * len(self._rows)) for each in share]
 
     def load_memory(self, memory: list[Memory]) -> None:
@@ -141,7 +144,7 @@ class PooledVectorEnv:
     def play(self, game: Game, look: Callable[[int], None]) -> list[Any] | None:
         """Let every worker play a game with its share; return the results in order.
 
-        `reset` has to follow. The environments must not remember earlier episodes.
+        `reset` has to follow, after `load_memory` where the environments remember earlier episodes.
 
         Args:
             game: is sent to the workers.

@@ -92,7 +92,7 @@ class EnvTask(Task):
         """Execute the command."""
         env = self._envs.of(job.share)
         if job.command == "spaces":
-            return env.observation_space, env.action_space, agents_of(env)
+            return env.observation_space, env.action_space, agents_of(env), env.memory()
         if job.command in ("begin", "restore"):
             return self._begin(env, job)
         if job.command in ("play", "go on"):

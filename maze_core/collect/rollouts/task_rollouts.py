@@ -14,7 +14,7 @@ from maze_core.collect.pools.workers import Shared, Task
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.envs.faults import naming
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.wrappers.carry import lasting_layers
+from maze_core.envs.wrappers.twins import remembering
 from maze_core.models.parameters import load_arrays
 from maze_core.plugins.closing import release
 
@@ -111,9 +111,9 @@ class TaskRollouts(Task):
             for name in ("observation_space", "action_space"):
                 if getattr(envs, name) != getattr(self.policy, name):
                     raise ConfigError(f"with the task {key} the environment has another {name}", "algorithm.tasks")
-            for layer in lasting_layers(envs.envs[0]):
+            if (wrapper := remembering(envs.envs[0])) is not None:
                 raise ConfigError(
-                    f"{type(layer).__name__} keeps state across episodes, and the environments of a task begin anew",
+                    f"{wrapper} keeps state across episodes, and the environments of a task begin anew",
                     "wrappers",
                     "Next: remove this wrapper. model.normalize_observations=true normalises in the policy.",
                 )

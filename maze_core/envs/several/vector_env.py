@@ -21,9 +21,11 @@ from maze_core.envs.recorded_state import check_count
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
+from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
+from maze_core.envs.wrappers.carry import recall, remembered
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
@@ -73,8 +75,9 @@ class AgentsVectorEnv:
         specs = space_specs(self.observation_space, "observation")
         self._current, self._last = allocate(specs, (self.num_envs,)), allocate(specs, (self.num_envs,))
         self._seeds: EpisodeSeeds | None = None
-        self.episode_memory: list[Memory] = [[] for _ in self.envs]
-        """What the wrappers of each copy remembered when its episode began: nothing."""
+        self._lasting = [lasting_parts(env) for env in self.envs]
+        self.episode_memory: list[Memory] = self.memory()
+        """What the wrappers of each copy remembered when its episode began."""
         self._begin(np.zeros(copies, np.int64))
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
@@ -152,6 +155,7 @@ class AgentsVectorEnv:
         self._seeds = seeds
         self._begin(np.array(state["episode"], np.int64))
         self._log.load(state)
+        self.load_memory(state.get("memory", []))
         self._clock = len(state["rewards"])
         for key, leaf in state["observation"].items():
             self._current[key][...] = leaf
@@ -170,11 +174,13 @@ class AgentsVectorEnv:
         self._write(out)
 
     def memory(self) -> list[Memory]:
-        """Return an empty memory for each copy: there are no wrappers."""
-        return [[] for _ in self.envs]
+        """Return what the wrappers of each copy remember across episodes."""
+        return [remembered(each) for each in self._lasting]
 
     def load_memory(self, memory: list[Memory]) -> None:
-        """Do nothing, as there is no memory."""
+        """Restore the result of `memory()`; copies without an entry keep their memory."""
+        for layers, each in zip(self._lasting, memory, strict=False):
+            recall(layers, each)
 
     def close(self) -> None:
         """Close the environments; safe to call twice."""
@@ -210,6 +216,7 @@ class AgentsVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         seed = self._seeds(self.first_index + c, int(self._episode[c]))
+        self.episode_memory[c] = remembered(self._lasting[c])
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
             raise RunError(f"{self._place(c)}: no agent acts after the reset")

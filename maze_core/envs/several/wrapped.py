@@ -13,7 +13,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.checks import check_info, is_number
 from maze_core.envs.mask_changes import MaskChanges
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
-from maze_core.envs.wrappers.carry import lasting_layers, layers
+from maze_core.envs.wrappers.carry import Lasting, lasting_layers, layers
 
 Env = gymnasium.Env[Any, Any]
 Wrap = Callable[[Env], Env]
@@ -61,23 +61,13 @@ class WrappedParts(WrappedAgents):
     Args:
         env: the environment.
         wrap: takes an agent's part, and returns it wrapped.
-        name: of the wrapper, for errors.
-
-    Raises:
-        ConfigError: the wrapper remembers earlier episodes, which runs with several agents do not save.
     """
 
-    def __init__(self, env: MultiAgentEnv, wrap: Wrap, name: str) -> None:
+    def __init__(self, env: MultiAgentEnv, wrap: Wrap) -> None:
         super().__init__(env)
         self._parts = {agent: Part(env, agent) for agent in env.agents}
         self.wrapped = {agent: wrap(part) for agent, part in self._parts.items()}
         """The wrapped part of each agent."""
-        if any(map(lasting_layers, self.wrapped.values())):
-            raise ConfigError(
-                f"{name} remembers earlier episodes, which a run with several agents does not save",
-                "wrappers",
-                "Next: leave it out; observations are normalised by --set model.normalize_observations=true",
-            )
         self.observation_spaces = {agent: each.observation_space for agent, each in self.wrapped.items()}
         self.action_spaces = {agent: each.action_space for agent, each in self.wrapped.items()}
 
@@ -160,6 +150,16 @@ class WrappedParts(WrappedAgents):
                 "Next: --wrappers time_limit, which ends the episode of all",
             )
         return seen, float(paid), info
+
+
+def lasting_parts(env: MultiAgentEnv) -> list[Lasting]:
+    """Return the wrappers around the parts of agents that keep a state across episodes, or may do so."""
+    found: list[Lasting] = []
+    while isinstance(env, WrappedAgents):
+        parts = env.wrapped.values() if isinstance(env, WrappedParts) else ()
+        found += [layer for part in parts for layer in lasting_layers(part)]
+        env = env.env
+    return found
 
 
 class RepeatedActions(WrappedAgents):

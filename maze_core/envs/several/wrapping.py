@@ -21,7 +21,7 @@ def around_agents(env: MultiAgentEnv, wrapper: Any, index: int) -> MultiAgentEnv
         return whole
     if not hasattr(wrapper, "make_env"):
         return env
-    return WrappedParts(env, lambda part: _wrapped(wrapper, part, index), wrapper.config.name)
+    return WrappedParts(env, lambda part: _wrapped(wrapper, part, index))
 
 
 def _wrapped(wrapper: Any, part: Env, index: int) -> Env:

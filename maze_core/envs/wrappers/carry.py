@@ -14,6 +14,7 @@ from maze_core.base.errors import RunError
 from maze_core.base.saved_state import check_state, form_of
 from maze_core.envs.checks import check_info, not_a_number
 from maze_core.envs.tensor_envs import on_host
+from maze_core.envs.wrappers.plain_state import PlainState, is_unknown, parts_of
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
 
@@ -42,27 +43,33 @@ class Lasting(Protocol):
         """Restore the result of `state()`."""
 
 
-def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
+def layers(env: Any) -> Iterator[Any]:
     """Yield the wrappers of an environment from the outside in, then the environment itself."""
-    while isinstance(env, gymnasium.Wrapper):
+    while isinstance(env, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
         yield env
         env = env.env
     yield env
 
 
-def lasting_layers(env: gymnasium.Env[Any, Any]) -> list[Lasting]:
-    """Return the wrappers that keep a state across episodes, from the outside in."""
-    wrappers = [layer for layer in layers(env) if isinstance(layer, gymnasium.Wrapper)]
-    return [
-        cast("Lasting", layer)
-        for layer in wrappers
-        if all(callable(getattr(layer, name, None)) for name in ("state", "load_state"))
-    ]
+def lasting_layers(env: Any) -> list[Lasting]:
+    """Return the wrappers that keep a state across episodes, or may do so, from the outside in.
+
+    Those that say it have `state` and `load_state`. What else a wrapper of others remembers is found in its attributes.
+    `env` may be a natively vectorised environment.
+    """
+    chain = list(layers(env))
+    found: list[Lasting] = []
+    for depth, layer in enumerate(chain[:-1]):
+        if all(callable(getattr(layer, name, None)) for name in ("state", "load_state")):
+            found.append(cast("Lasting", layer))
+        elif is_unknown(layer):
+            found.append(PlainState(layer, parts_of(*chain[depth + 1 :])))
+    return found
 
 
 def remembered(lasting: Sequence[Lasting]) -> Memory:
     """Return copies of the wrappers' states."""
-    return [copy.deepcopy(layer.state()) for layer in lasting]
+    return [layer.state() if isinstance(layer, PlainState) else copy.deepcopy(layer.state()) for layer in lasting]
 
 
 def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
@@ -84,17 +91,31 @@ def cycled(memory: Sequence[Memory], numbers: range) -> list[Memory]:
 
 def fits(memory: Sequence[Memory], current: Sequence[Memory]) -> bool:
     """Return True where every memory has the states of the same wrappers as the current ones."""
-    shapes = [[[sorted(state) for state in each] for each in group] for group in (memory, current)]
+    shapes = [
+        [[(sorted(state), state.get("layer")) for state in each] for each in group] for group in (memory, current)
+    ]
     return all(shape == shapes[1][0] for shape in shapes[0])
 
 
+def frozen(memory: Sequence[Memory]) -> list[Memory]:
+    """Return a memory whose running statistics stay as they are, where the wrappers can do that, as gymnasium's can."""
+    return [[_frozen(state) for state in each] for each in memory]
+
+
+def _frozen(state: dict[str, Any]) -> dict[str, Any]:
+    attributes = state.get("attributes")
+    if not isinstance(attributes, dict):
+        return state
+    switches = {name: False for name in ("_update_running_mean", "update_running_mean") if attributes.get(name) is True}
+    return {**state, "attributes": {**attributes, **switches}}
+
+
 def training_memory(state: Any) -> list[Memory]:
-    """Return what the wrappers of the training environments remember, from an algorithm's saved state; empty: none."""
-    if not isinstance(state, dict):
-        return []
-    if isinstance(state.get("memory"), list) and "episode" in state:
+    """Return what the wrappers of the training environments remember, from an algorithm's state; empty: none."""
+    if isinstance(state, dict) and isinstance(state.get("memory"), list) and "episode" in state:
         return list(state["memory"])
-    return next(filter(None, map(training_memory, state.values())), [])
+    members = state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ()
+    return next(filter(None, map(training_memory, members)), [])
 
 
 class RewardSum:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +12,7 @@ from maze_core.base.process_state import isolated_rng, torch_threads
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import copies_of
+from maze_core.envs.wrappers.carry import cycled
 from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.run.episodes.event_statistics import event_histograms
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import Episode, VectorEnv
+    from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
 
@@ -38,8 +40,6 @@ class RunEvaluation:
         self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
         self.histograms: dict[str, Histogram] = {}
         """Those of the last evaluation's events, by metric name."""
-        self.played = False
-        """True once an evaluation of training has been played: from then on wrappers remember its episodes."""
 
     def check_first_observations(self) -> None:
         """Reset the environments once; each evaluation resets them again.
@@ -59,32 +59,33 @@ class RunEvaluation:
         deterministic: bool | None,
         stopped: Callable[[], bool],
         planning: Planning | None = None,
+        memory: Sequence[Memory] = (),
         n_episodes: int | None = None,
     ) -> dict[str, float]:
         """Return `eval/…` metrics of raw returns; `number` selects the episodes.
 
         `deterministic` None: as configured. `stopped` is called before each step, or about every second of workers
-        that play on their own. `planning`: looks ahead with a network.
+        that play on their own. `planning`: looks ahead with a network. `memory`: what wrappers remember before it, in
+        turn; empty: what earlier evaluations left.
 
-        The final evaluation, which may be repeated, leaves no trace in what wrappers remember.
+        An evaluation with a `memory`, and the final one, which may be repeated, leave no trace in the wrappers.
 
         Raises:
             EvaluationInterrupted: `stopped` returned True. The environments are as before the evaluation.
         """
-        started, memory = time.perf_counter(), self._env.memory()
+        started, before = time.perf_counter(), self._env.memory()
         self._endless.begin()
         # A network may draw random numbers itself; they must not change those of training.
         own = integer_seed(self._seed, Purpose.EVAL_NOISE, number, 1)
         try:
             with isolated_rng(own), torch_threads(self._config.threads):
-                episodes = self._play(policy, number, deterministic, stopped, planning, n_episodes)
+                given = cycled(memory, range(copies_of(self._env)))
+                episodes = self._play(policy, number, deterministic, stopped, planning, given, n_episodes)
         except EvaluationInterrupted:
-            self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
+            self._env.load_memory(before)  # a resumed run evaluates once more, from the start
             raise
-        if number == FINAL_EVALUATION:
-            self._env.load_memory(memory)
-        else:
-            self.played = True
+        if memory or number == FINAL_EVALUATION:
+            self._env.load_memory(before)
         cut = self._endless.cut(episodes)
         self.histograms = event_histograms(episodes, "eval")
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
@@ -96,6 +97,7 @@ class RunEvaluation:
         deterministic: bool | None,
         stopped: Callable[[], bool],
         planning: Planning | None,
+        memory: list[Memory],
         n_episodes: int | None,
     ) -> list[Episode]:
         """Return the episodes, played by the workers where there are some that can."""
@@ -120,9 +122,12 @@ class RunEvaluation:
                 deterministic=deterministic,
                 noise=noise,
                 limit=options.max_episode_steps,
+                memory=memory,
             )
         if episodes is not None:
             return episodes
+        if memory:
+            self._env.load_memory(memory)
         return evaluate_policy(
             policy,
             self._env,

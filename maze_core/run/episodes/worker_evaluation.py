@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.envs.processes.worker import Share
     from maze_core.envs.vector import Episode, VectorEnv
+    from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy
 
 
@@ -33,6 +34,8 @@ class EvaluationGame:
     noise: int
     """The seed of the noise."""
     limit: int | None
+    memory: list[Memory]
+    """What the wrappers of each environment remember before it; empty: they remember nothing."""
     threads: int
     """Torch's threads, on which the last digits of large products may depend."""
 
@@ -48,6 +51,7 @@ class WorkerGame:
         torch.set_num_threads(game.threads)
         noise = torch.Generator().manual_seed(game.noise)
         self._policy = game.policy
+        env.load_memory(game.memory[share.first : share.first + share.count])
         agent = evaluating_agent(game.policy, env, game.deterministic, noise, share)
         self._playing = Playing(agent, env, game.seeds, game.n_episodes, limit=game.limit, share=share)
 
@@ -62,25 +66,26 @@ class WorkerGame:
 
 
 def evaluate_on_workers(
-    env: VectorEnv, policy: Policy | ActingPolicy, look: Callable[[int], None], **game: Any
+    env: VectorEnv, policy: Policy | ActingPolicy, look: Callable[[int], None], memory: list[Memory], **game: Any
 ) -> list[Episode] | None:
     """Return the same episodes as `evaluate_policy`, played by the workers that step `env`, without a call per step.
 
-    None where these cannot play, or would not play the same: the environments remember earlier episodes, several agents
-    or actors act in them, or the policy is no network on the CPU or draws random numbers of torch's own.
+    None where these cannot play, or would not play the same: the environments remember earlier evaluations, several
+    agents or actors act in them, or the policy is no network on the CPU or draws random numbers of torch's own.
 
     Args:
         env: the environments.
         policy: the policy.
         look: called about every second of each worker with the steps of its longest unfinished episode.
-        game: the other fields of `EvaluationGame`.
+        memory: of `EvaluationGame`.
+        game: its other fields.
     """
     play: Callable[..., list[list[Episode]] | None] | None = getattr(env, "play", None)
-    if play is None or isinstance(policy, ActingPolicy) or agents_of(env) or any(env.memory()):
+    if play is None or isinstance(policy, ActingPolicy) or agents_of(env) or (any(env.memory()) and not memory):
         return None
     if next(policy.parameters()).device.type != "cpu" or actors_of(env.observation_space) or draws_itself(policy):
         return None
-    shares = play(EvaluationGame(policy, threads=torch.get_num_threads(), **game), look)
+    shares = play(EvaluationGame(policy, memory=memory, threads=torch.get_num_threads(), **game), look)
     if shares is None:
         return None
     episodes = [episode for share in shares for episode in share]

@@ -15,6 +15,7 @@ from maze_core.envs.faults import failure, naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrappers.carry import lasting_layers
+from maze_core.envs.wrappers.twins import name_of, remembering, says_so
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -114,10 +115,21 @@ def pair_envs(builder: EnvBuilder, width: int, max_steps: int) -> PairEnvs:
     first = builder.vector_env(width)
     if first is None:
         return SinglePairEnvs(builder, width, max_steps)
+    for layer in filter(says_so, lasting_layers(first)):
+        raise _remembers(name_of(layer))
     second = builder.vector_env(width)
     if second is None:
         raise RunError("the env source returned a natively vectorised environment at one call and none at another")
     return NativePairEnvs(NativeVectorEnv(first), NativeVectorEnv(second), max_steps)
+
+
+def _remembers(name: str) -> ConfigError:
+    return ConfigError(
+        f"{name} keeps state from earlier episodes, but es compares single episodes",
+        "wrappers",
+        "Remove this wrapper; es uses only the ranks of returns, so their scale does not matter. Observations are "
+        "normalised by --wrappers normalize_observations.",
+    )
 
 
 class SinglePairEnvs(PairEnvs):
@@ -136,13 +148,8 @@ class SinglePairEnvs(PairEnvs):
         for row in range(len(self._envs), 2 * pairs):
             # Both rows of a pair have the same index, so that random choices at construction are equal.
             self._envs.append(self._builder(row // 2))
-            lasting = lasting_layers(self._envs[-1])
-            if lasting:
-                raise ConfigError(
-                    f"{type(lasting[0]).__name__} keeps state from earlier episodes, but es compares single episodes",
-                    "wrappers",
-                    "Remove this wrapper; es uses only the ranks of returns, so their scale does not matter.",
-                )
+            if not row and (name := remembering(self._envs[0])) is not None:
+                raise _remembers(name)
 
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
         self._grow(self.pairs)
