@@ -50,7 +50,7 @@ KINDS: Mapping[str, str] = {
 
 HINTS = "maze.hints"
 """The entry-point group of names that are not plugins, such as algorithms that a library removed. Each refers to a text
-that says what to use instead."""
+that says what to use instead, or to a function that returns one for each name whose first word is its own."""
 
 _BASES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "algorithm": ("maze_core.learn.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
@@ -312,9 +312,13 @@ def _unknown(kind: str, name: str) -> ConfigError:
 
 def _hint(name: str) -> str:
     """Return a distribution's hint for a name that no plugin has; usually empty."""
-    for found in entries(HINTS, name.lower()):
+    plain = name.lower().replace("_", "-")
+    exact = entries(HINTS, name.lower()) or entries(HINTS, plain)
+    for found in (*exact, *entries(HINTS, plain.partition("-")[0])):
         with suppress(Exception):  # a broken hint must not hide the original error
-            return str(found.entry_point.load())
+            hint = found.entry_point.load()
+            if callable(hint) or found in exact:
+                return str(hint(name) if callable(hint) else hint)
     return ""
 
 

@@ -1,5 +1,6 @@
 """Algorithms that RLlib gave up are answered with where to go."""
 
+import re
 import subprocess
 import sys
 
@@ -7,32 +8,55 @@ import pytest
 
 pytest.importorskip("maze_rllib")
 
+from maze_rllib.removed import REMOVED
+
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 
+NAMED = {name: f"rllib-{name}" for name in REMOVED}
+WRITTEN = {
+    **NAMED,
+    "alphazero": "rllib-alpha-zero",
+    "apexddpg": "rllib_apex_ddpg",
+    "bandit": "rllib-bandit-neural",
+    "banditlinucb": "rllib-bandit-lin-ucb",
+    "dt": "RLLIB-DT",
+    "leelachesszero": "RLlib-Leela_Chess_Zero",
+    "qmix": "rllib_QMIX",
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_removed_algorithm_is_answered_with_what_there_is(name):
+    with pytest.raises(ConfigError, match=f"unknown algorithm {WRITTEN[name]!r}") as caught:
+        discovery.load("algorithm", WRITTEN[name])
+    assert str(caught.value).endswith(f"RLlib removed {REMOVED[name][0]}. {REMOVED[name][1]}")
+
 
 @pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("rllib-a2c", "maze train a2c"),
-        ("rllib-a3c", "maze train a2c"),
-        ("rllib-ddpg", "maze train ddpg"),
-        ("rllib-td3", "maze train td3"),
-        ("rllib-apex", "maze train apex"),
-        ("rllib-pg", "maze train pg"),
-        ("rllib-maml", "maze train maml"),
-    ],
+    "name", ["es", "ars", "qmix", "dt", "alphazero", "r2d2", "crr", "td3", "ddpg", "apex", "slateq"]
 )
-def test_a_removed_algorithm_is_answered_with_where_to_go(name, instead):
-    with pytest.raises(ConfigError, match=f"unknown algorithm {name!r}") as caught:
-        discovery.load("algorithm", name)
-    assert instead in str(caught.value)
-    assert "RLlib removed" in str(caught.value)
+def test_no_former_algorithm_is_left_out(name):
+    assert name in REMOVED
 
 
 def test_what_an_answer_names_is_there():
-    known = discovery.names("algorithm")
-    assert {"a2c", "apex", "ddpg", "impala", "maml", "pg", "td3"} <= set(known)
+    said = " ".join(text for _, text in REMOVED.values())
+    names = {*re.findall(r"maze train ([\w-]+)", said), *re.findall(r"rllib-\w+", said)}
+    assert names <= set(discovery.names("algorithm"))
+    assert len(names) > 12
+
+
+@pytest.mark.parametrize("name", ["rllib_ppo", "RLLIB-PPO", "rllib-P_P_O"])
+def test_another_spelling_is_answered_with_the_name(name):
+    with pytest.raises(ConfigError, match=r"Did you mean rllib-ppo\?"):
+        discovery.load("algorithm", name)
+
+
+@pytest.mark.parametrize("name", ["rllib", "rllib-mcts", "RLLIB_"])
+def test_a_name_that_rllib_never_had_is_answered_with_its_algorithms(name):
+    with pytest.raises(ConfigError, match=r"RLlib's algorithms are rllib-appo, rllib-bc, .*rllib-tqc"):
+        discovery.load("algorithm", name)
 
 
 def test_a_trained_policy_opens_without_ray(tmp_path):

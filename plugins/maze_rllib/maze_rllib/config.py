@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,7 +16,7 @@ from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_rllib.families import Family, family
 from maze_rllib.flags import FLAGS
-from maze_rllib.parameters import FILE
+from maze_rllib.parameters import data, named
 from maze_rllib.refused import METHODS, REFUSED
 
 Point = tuple[Annotated[int, Field(ge=0)], float]
@@ -100,10 +99,9 @@ _OURS = {"lambda_": "gae_lambda"}
 @cache
 def config_of(title: str) -> type[RLlibConfig]:
     """Return the configuration of an algorithm of RLlib."""
-    data = _data()
-    facts: dict[str, tuple[str, Any]] = {**data["any"], **data[title]}
+    facts: dict[str, tuple[str, Any]] = {**data()["any"], **data()[title]}
     kind = family(title)
-    refused = _refused(facts, data)
+    refused = _refused(facts)
     theirs = {name: default for name, (_, default) in facts.items() if name not in refused}
     fields = {
         **_of_maze(kind),
@@ -118,15 +116,9 @@ def config_of(title: str) -> type[RLlibConfig]:
 def __getattr__(name: str) -> Any:
     """Return the configuration `TITLEConfig`, by which pickle finds it."""
     title = name.removesuffix("Config")
-    if title == name or title not in _data():
+    if title == name or title not in named().values():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return config_of(title)
-
-
-@cache
-def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return data
 
 
 def _of_maze(kind: Family) -> dict[str, Any]:
@@ -202,17 +194,17 @@ def _check_classes(value: Any) -> None:
         _check_classes(each)
 
 
-def _refused(facts: Mapping[str, tuple[str, Any]], data: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+def _refused(facts: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
     """Return the parameters that cannot be set, each with what to do instead and RLlib's default."""
     reasons = {
         name: "it takes a class or a function of Python" for name, (words, _) in facts.items() if words == "object"
     }
-    reasons |= {name: METHODS[method] for method, names in data["others"].items() for name in names}
+    reasons |= {name: METHODS[method] for method, names in data()["others"].items() for name in names}
     reasons |= {name: REFUSED[name] for name in facts if name in REFUSED}
     if "actor_lr" in facts:
         reasons["lr"] = "each network has a rate of its own, such as actor_lr and critic_lr"
     texts = {name: f"cannot be set: {reason}" for name, reason in reasons.items()}
-    for name, now in data["former"].items():
+    for name, now in data()["former"].items():
         if name not in facts:
             text = f"RLlib calls it {now} now" if now else "RLlib no longer has it"
             texts[name] = text + (f", which {texts[now]}" if now in texts else "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -40,6 +41,18 @@ def titles() -> list[str]:
     from ray.rllib.algorithms.registry import ALGORITHMS
 
     return sorted({*ALGORITHMS, "TQC"}, key=str.lower)
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return the data that were written, as `installed` describes them."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def named() -> dict[str, str]:
+    """Return the titles of the algorithms in the data by their names, such as `ppo`."""
+    return {title.lower(): title for title in data() if title not in ("any", "others", "former")}
 
 
 def rllib_config(title: str) -> Any:
