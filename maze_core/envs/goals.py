@@ -60,7 +60,7 @@ class GoalRewards:
                 "Set it to 0, or define compute_reward in the outermost wrapper that changes the goals.",
             )
         steps = _trial(env, seed)
-        self._reward = _GoalFunction(layer.compute_reward, self._goal.dtype)  # type: ignore[attr-defined]
+        self._reward = _GoalFunction(layer.compute_reward, self._goal.dtype)
         self._check(steps)
         achieved, desired = (np.stack([step[key] for step, _ in steps]) for key in (ACHIEVED, DESIRED))
         pairs = np.concatenate((achieved, achieved)), np.concatenate((desired, achieved))
