@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import first_sentence, printable
 from maze_core.base.tolerant_output import to_stderr
 
 _FIRST = (
@@ -95,7 +95,7 @@ def command(path: str) -> Any:
             _warn(f"the command {path}.{name} is not used: `maze {path}` has no commands below it")
         return found
     for each in found.commands.values():
-        each.short_help = each.short_help or _first_sentence(each.help or "")  # click cuts what it shortens itself
+        each.short_help = each.short_help or first_sentence(each.help or "")  # click cuts what it shortens itself
     for name in below:
         if name in found.commands:
             _warn(f"the command {path}.{name} is not used: `maze {path}` has one of that name")
@@ -104,13 +104,6 @@ def command(path: str) -> Any:
     for missing in discovery.missing_below("command", f"{path}."):
         found.add_command(deferred(missing, hidden=True), missing.rpartition(".")[2])
     return found
-
-
-def _first_sentence(text: str) -> str:
-    """Return the first sentence of a help text; empty if there is none."""
-    if not text:
-        return ""
-    return " ".join(text.partition("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."
 
 
 def _mounted(plugin: Any, path: str) -> Any:
