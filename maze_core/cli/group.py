@@ -46,8 +46,13 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command; for an unknown one, suggest similar names or what to install."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from maze_core.base.errors import ConfigError
+            from maze_core.base.terminal_text import shown
+            from maze_core.cli.suggestions import command_instead
             from maze_core.plugins import discovery
 
+            if advice := command_instead(args[0]):
+                raise ConfigError(f"unknown command {shown(args[0])}", hint=advice)
             discovery.load("command", args[0])
         return super().resolve_command(ctx, args)
 

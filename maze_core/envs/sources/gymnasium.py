@@ -23,6 +23,7 @@ from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import import_module
+from maze_core.envs.sources.known_packages import check_no_file, registered_by
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
 from maze_core.plugins.base import Plugin
@@ -34,8 +35,6 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign
 from maze_core.plugins.unmet import unmet
 
-_OF_ROBOTICS = ("Fetch", "Hand", "PointMaze", "AntMaze", "AdroitHand", "FrankaKitchen")
-"""How the names of gymnasium-robotics begin."""
 _RERAISED = " was raised from the environment creator"
 """The text that gymnasium adds to a TypeError that it raises again."""
 
@@ -154,6 +153,7 @@ def other_maker(env_id: str) -> Maker | None:
     Raises:
         ConfigError: it cannot be imported.
     """
+    check_no_file(env_id)
     module, colon, name = env_id.rpartition(":")
     if not colon:
         return None
@@ -262,8 +262,8 @@ def _suggestion(name: str, module: str) -> str:
         if namespace == "ALE":
             return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
         return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
-    if not module and name.startswith(_OF_ROBOTICS):
-        return f"It comes with `pip install gymnasium-robotics`: --env gymnasium_robotics:{name}"
+    if not module and (known := registered_by(name)) is not None:
+        return known
     if not module and (here := registered_here(name)):
         return f"Did you mean {' or '.join(map(printable, here))}?"
     near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
