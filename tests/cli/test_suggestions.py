@@ -131,7 +131,7 @@ def is_setting(path):
         ("train ppo --env ./walks.py", "Next: --env walks:NAME"),
         ("train ppo --env folder/walks.py:Walk", "Next: --env walks:Walk, with PYTHONPATH=folder"),
         ("train ppo --env walks.Walk", "Next: --env walks:Walk"),
-        ("train ppo --env walks", "Next: --env walks:NAME"),
+        ("train ppo --env walks", "It is a module. Next: --env walks:NAME"),
         ("train ppo --env MiniGrid-Empty-5x5-v0", "--env minigrid:MiniGrid-Empty-5x5-v0"),
         ("train ppo --env PongNoFrameskip-v4", "--env ale_py:PongNoFrameskip-v4"),
         ("train ppo --env FetchReach-v4", "--env gymnasium_robotics:FetchReach-v4"),

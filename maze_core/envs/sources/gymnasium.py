@@ -23,7 +23,7 @@ from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import import_module
-from maze_core.envs.sources.known_packages import check_no_file, registered_by
+from maze_core.envs.sources.known_packages import check_no_file, is_module_here, registered_by
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
 from maze_core.plugins.base import Plugin
@@ -266,6 +266,8 @@ def _suggestion(name: str, module: str) -> str:
         return known
     if not module and (here := registered_here(name)):
         return f"Did you mean {' or '.join(map(printable, here))}?"
+    if not module and is_module_here(name):
+        return f"It is a module. Next: --env {name}:NAME, with a class or an id of it"
     near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
     if near:
         names = [f"{module}:{each}" if module and made_in(module, each) else each for each in near]

@@ -43,6 +43,11 @@ def check_no_file(env_id: str) -> None:
         hint = f"Next: --env {argument(':'.join([path.stem, name or 'NAME']))}{away}"
         raise ConfigError(f"{shown(env_id)} names a file, and a module is needed", "env.id", hint)
     module, _, member = env_id.partition(".")
-    if ":" not in env_id and module.isidentifier() and Path(f"{module}.py").is_file() and (not member or "." in env_id):
-        hint = f"Next: --env {printable(module)}:{printable(member) or 'NAME'}"
-        raise ConfigError(f"{shown(env_id)} is a module, or a member of one", "env.id", hint)
+    if member and ":" not in env_id and is_module_here(module):
+        hint = f"Next: --env {printable(module)}:{printable(member)}"
+        raise ConfigError(f"{shown(env_id)} is a member of a module", "env.id", hint)
+
+
+def is_module_here(name: str) -> bool:
+    """Return True for the name of a module of the current folder, which is not imported."""
+    return name.isidentifier() and Path(f"{name}.py").is_file()
