@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
 
@@ -26,6 +27,12 @@ def printable_lines(text: object) -> str:
     """Return a text of several lines, each made `printable`, such as an error with its hint or a traceback."""
     lines = str(text).replace("\t", "    ").split("\n")
     return "\n".join(printable(line) for line in lines)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, in one line, however it was broken."""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return re.split(r"(?<!e\.g\.)(?<!i\.e\.)(?<=\.)\s+(?=[A-Z`'\"(])", paragraph, maxsplit=1)[0]
 
 
 def shown(value: object, limit: int = 80) -> str:

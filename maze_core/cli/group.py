@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import first_sentence, printable
 from maze_core.base.tolerant_output import to_stderr
 
 _FIRST = (
@@ -46,8 +46,13 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command; for an unknown one, suggest similar names or what to install."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from maze_core.base.errors import ConfigError
+            from maze_core.base.terminal_text import shown
+            from maze_core.cli.suggestions import command_instead
             from maze_core.plugins import discovery
 
+            if advice := command_instead(args[0]):
+                raise ConfigError(f"unknown command {shown(args[0])}", hint=advice)
             discovery.load("command", args[0])
         return super().resolve_command(ctx, args)
 
@@ -95,7 +100,7 @@ def command(path: str) -> Any:
             _warn(f"the command {path}.{name} is not used: `maze {path}` has no commands below it")
         return found
     for each in found.commands.values():
-        each.short_help = each.short_help or _first_sentence(each.help or "")  # click cuts what it shortens itself
+        each.short_help = each.short_help or first_sentence(each.help or "")  # click cuts what it shortens itself
     for name in below:
         if name in found.commands:
             _warn(f"the command {path}.{name} is not used: `maze {path}` has one of that name")
@@ -104,13 +109,6 @@ def command(path: str) -> Any:
     for missing in discovery.missing_below("command", f"{path}."):
         found.add_command(deferred(missing, hidden=True), missing.rpartition(".")[2])
     return found
-
-
-def _first_sentence(text: str) -> str:
-    """Return the first sentence of a help text; empty if there is none."""
-    if not text:
-        return ""
-    return " ".join(text.partition("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."
 
 
 def _mounted(plugin: Any, path: str) -> Any:

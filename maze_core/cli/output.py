@@ -28,17 +28,21 @@ def print_json(data: Any) -> None:
     typer.echo(json.dumps(finite(data), indent=2, default=str, allow_nan=False))
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> None:
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int] = (), *, paths: bool = False
+) -> None:
     """Print rows as aligned columns; on a terminal only as many as fit.
 
-    `least`: numbers of the columns that a narrow terminal leaves out first; then those at the end.
+    `least`: numbers of the columns that a narrow terminal leaves out first; then those at the end. `paths`: the last
+    column holds paths, of which it shows the ends.
     """
     from maze_core.cli.table_layout import lay_out
 
     headers, *rows = [[printable(cell, _CELL) for cell in row] for row in [headers, *rows]]
     terminal = sys.stdout.isatty()
     wide = sum(max(map(len, column)) + 2 for column in zip(headers, *rows, strict=True))
-    lines, missing = lay_out(headers, rows, shutil.get_terminal_size().columns if terminal else wide, least)
+    width = shutil.get_terminal_size().columns if terminal else wide
+    lines, missing = lay_out(headers, rows, width, least, paths=paths)
     typer.echo(typer.style(lines[0], bold=True) if terminal else lines[0])
     for line in lines[1:]:
         typer.echo(line)

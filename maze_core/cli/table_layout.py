@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 
 _GAP = 2
 _PROSE = 24
-"""Least width of a column of sentences; in less room it is left out."""
+"""Least width of a column of sentences, or of paths; in less room it is left out."""
 
 Rows = Sequence[Sequence[str]]
 
 
-def lay_out(headers: Sequence[str], rows: Rows, width: int, least: Sequence[int] = ()) -> tuple[list[str], list[str]]:
+def lay_out(
+    headers: Sequence[str], rows: Rows, width: int, least: Sequence[int] = (), *, paths: bool = False
+) -> tuple[list[str], list[str]]:
     """Return the lines of a table, the header first, and the titles of columns for which there is no room.
 
     Sentences in the last column are wrapped between words, below each other. The first column is always shown whole.
@@ -23,17 +25,19 @@ def lay_out(headers: Sequence[str], rows: Rows, width: int, least: Sequence[int]
         rows: cells, as many as titles.
         width: of the terminal, in characters.
         least: numbers of columns that are left out first, in this order; then follow those at the end.
+        paths: the last column holds paths, whose beginnings are cut before another column is left out.
     """
     kept = list(range(len(headers)))
     order = [*least, *(i for i in reversed(kept) if i not in least and i)]
     widths = [max(cell_len(row[i]) for row in (headers, *rows)) for i in kept]
-    prose = _prose(headers, rows)
+    prose = len(headers) - 1 if paths else _prose(headers, rows)
     while len(kept) > 1 and _room(kept, widths, prose, width) is None:
         kept.remove(next(i for i in order if i in kept))
     room = _room(kept, widths, prose, width)
     if prose in kept and room is not None:
         widths[prose] = min(widths[prose], room)
-    lines = [line for row in (headers, *rows) for line in _lines(row, kept, widths, prose)]
+    broken = _ending if paths else wrapped
+    lines = [line for row in (headers, *rows) for line in _lines(row, kept, widths, prose, broken)]
     return lines, [headers[i] for i in range(len(headers)) if i not in kept]
 
 
@@ -52,11 +56,13 @@ def _room(kept: Sequence[int], widths: Sequence[int], prose: int, width: int) ->
     return left if left >= min(_PROSE, widths[prose]) else None
 
 
-def _lines(row: Sequence[str], kept: Sequence[int], widths: Sequence[int], prose: int) -> list[str]:
-    """Return the lines of one row."""
+def _lines(
+    row: Sequence[str], kept: Sequence[int], widths: Sequence[int], prose: int, broken: Callable[[str, int], list[str]]
+) -> list[str]:
+    """Return the lines of one row; `broken` makes the last cell fit."""
     parts = [[row[i]] for i in kept]
     if prose in kept:
-        parts[-1] = wrapped(row[prose], widths[prose])
+        parts[-1] = broken(row[prose], widths[prose])
     count = max(map(len, parts))
     return [
         (" " * _GAP)
@@ -78,6 +84,13 @@ def wrapped(text: str, width: int) -> list[str]:
         else:
             lines[-1] = word
     return lines
+
+
+def _ending(path: str, width: int) -> list[str]:
+    """Return the end of a path that is too long for a line."""
+    while cell_len(path) > width:
+        path = "…" + path.removeprefix("…")[1:]
+    return [path]
 
 
 def _padded(text: str, width: int) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.cli.suggestions import arguments_instead, option_instead
 
 
 def wrong_usage(error: Any) -> ConfigError:
@@ -14,10 +16,14 @@ def wrong_usage(error: Any) -> ConfigError:
     option = getattr(error, "option_name", None)
     if option is None or not hasattr(error, "possibilities"):
         text = error.format_message().rstrip(".")
-        return ConfigError(f"{text[:1].lower()}{text[1:]}", hint=f"Next: {asked}")
+        extra = re.findall(r"(?:^|[( ])([^\s()]+)(?=[ )])", text.partition("extra argument")[2].partition("(s) ")[2])
+        hint = arguments_instead(extra, context.command_path) if context is not None else None
+        return ConfigError(f"{text[:1].lower()}{text[1:]}", hint=hint or f"Next: {asked}")
     parameters = context.command.params if context else ()
     known = [name for each in parameters for name in each.opts]
-    hint = _of_run(option, known, [each.name for each in parameters]) or _instead(option, error.possibilities, known)
+    hint = _of_run(option, known, [each.name for each in parameters])
+    hint = hint or option_instead(option, context.command_path if context is not None else "maze")
+    hint = hint or _instead(option, error.possibilities, known)
     return ConfigError("there is no such option", option, hint or f"Next: {asked}")
 
 

@@ -7,6 +7,8 @@ import importlib.util
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from maze_core.base.terminal_text import first_sentence
+
 _MAX_HOPS = 4
 
 
@@ -62,7 +64,10 @@ def _first_line(module: str, name: str, file: Path | None, hops: int) -> str:
 
 
 def _first(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0].strip()
+    """Return the first line, to the end of a sentence that goes on in the next ones."""
+    line = (text or "").strip().partition("\n")[0].strip()
+    sentence = first_sentence(text or "")
+    return sentence if len(sentence) > len(line) else line
 
 
 def _help(call: ast.expr) -> str:

@@ -74,7 +74,7 @@ def start(
     if config.seed is None:
         config = config.model_copy(update={"seed": draw_seed()})
     here = Path.cwd()  # an environment may change it
-    run = Run(config, load=load, preset=preset)
+    run = Run(config, load=load, preset=preset or None)
     try:
         with torch_threads(config.threads):
             initialize(run, init_from)

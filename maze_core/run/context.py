@@ -27,6 +27,7 @@ from maze_core.run.acting import beside, check_single
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.options import as_count, check_options, wrapper_classes
 from maze_core.run.parts import Part, Parts, acting_policy, as_path, as_texts, as_values, unknown_argument
+from maze_core.run.python_words import in_python_words
 from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from maze_core.run.run import Run
 
 
+@in_python_words
 class RunContext:
     """A run in Python: choose the parts, train, evaluate, act.
 
@@ -161,8 +163,7 @@ class RunContext:
     def run(self) -> Run:
         """The run; first use builds it and creates its directory."""
         if self._run is None:
-            preset = self._preset or None
-            self._run = api.start(self.config, self._run_dir, self._init_from, preset=preset, load=self._load)
+            self._run = api.start(self.config, self._run_dir, self._init_from, preset=self._preset, load=self._load)
             self.config = self._run.config
         return self._run
 
@@ -185,8 +186,7 @@ class RunContext:
         The default patience does not end `n_epochs` early; one that was configured does.
 
         Raises:
-            ConfigError: the context was opened to act only, or all `steps` of the run are taken and `n_epochs` asks for
-                more.
+            ConfigError: it was opened to act only, or all `steps` are taken and `n_epochs` asks for more.
             RunError: the run cannot continue.
             KeyboardInterrupt: it was interrupted; it is saved, and `run.summary` says how it ended.
         """

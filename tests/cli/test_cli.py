@@ -194,20 +194,12 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     assert [calls["policy"] for _, calls in api.evaluate_saved[3:]] == ["random", "a.onnx"]
     for option in (["--stochastic"], ["--deterministic"], ["--checkpoint", "last"]):
         assert "is only for the run's own policy" in maze("eval", "a/run", "--policy", "random", *option, code=2).stderr
-    plain = {"policy": None, "runner": None, "overrides": (), "look_ahead": True}
+    plain = {"policy": None, "runner": None, "overrides": (), "look_ahead": True, "checkpoint": None, "video": None}
+    plain |= {"episodes": None, "seed": None, "deterministic": None}
     assert api.evaluate_saved[:3] == [
-        (
-            (Path("a/run"), 5, 3, False, None, None),
-            plain,
-        ),
-        (
-            (Path("a/run"), None, None, None, None, Path("films")),
-            plain,
-        ),
-        (
-            (Path("a/run"), None, None, None, None, None),
-            plain,
-        ),
+        ((Path("a/run"),), {**plain, "episodes": 5, "seed": 3, "deterministic": False}),
+        ((Path("a/run"),), {**plain, "video": Path("films")}),
+        ((Path("a/run"),), plain),
     ]
 
 

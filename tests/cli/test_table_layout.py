@@ -78,3 +78,23 @@ def test_sentences_are_wrapped_between_words():
         "                                 spaces.",
         "  sac                    broken",
     ]
+
+
+def test_paths_lose_their_beginnings_before_scores_are_left_out():
+    headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
+    runs = [
+        ("CartPole-v1", "ppo", "1572198191", "100,000", "finished", "500", "499.25", "2026-11-29 14:04", path)
+        for path in ("runs/CartPole-v1/ppo/20261129-140439-s1572198191", "runs/short")
+    ]
+    lines, missing = lay_out(headers, runs, 80, (7, 2, 3, 6, 1, 5, 4), paths=True)
+    assert missing == ["seed", "steps", "when"]
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split()[-2] == "499.25"
+    assert lines[1].endswith("/ppo/20261129-140439-s1572198191"[-20:])
+    assert lines[2].endswith("runs/short")
+    whole, missing = lay_out(headers, runs, 140, (7, 2, 3, 6, 1, 5, 4), paths=True)
+    assert missing == []
+    assert whole[1].endswith(runs[0][-1])
+    narrow, missing = lay_out(headers, runs, 60, (7, 2, 3, 6, 1, 5, 4), paths=True)
+    assert "best" not in missing
+    assert max(map(len, narrow)) <= 60

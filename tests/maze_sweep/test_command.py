@@ -244,3 +244,16 @@ def test_experiments_that_no_sweep_can_use(pools, quick_experiment):
     assert "names no algorithm\nNext: maze sweep ALGORITHM --experiment quick" in told
     assert not Path("s").exists()
     maze("ppo", "--experiment", "quick", *over)
+
+
+def test_seeds_alone_repeat_the_same_settings(pools):
+    made, _ = pools
+    result = maze("ppo", "--env", "CartPole-v1", "--seeds", "5", "--steps", "500", "--dir", "s")
+    assert result.stdout.splitlines()[1].split()[-1] == "5/5"
+    assert sorted(each.name for each in Path("s/runs").iterdir()) == [f"t000-s{seed}" for seed in range(5)]
+    again = maze("--dir", "s", "--seeds", "6")
+    assert again.stdout.splitlines()[1].split()[-1] == "6/6"
+    alone = maze("ppo", "--env", "CartPole-v1", code=2)
+    assert "or, for several seeds of the same settings, --seeds 5" in alone.stderr
+    searched = maze("ppo", "--env", "CartPole-v1", "--seeds", "2", "--searcher", "random", "--trials", "3", code=2)
+    assert "over: there is nothing to search" in searched.stderr

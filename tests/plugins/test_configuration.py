@@ -18,6 +18,7 @@ from maze_core.plugins.config.assembly import (
     part_config,
 )
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
+from maze_core.plugins.config.explain import explain
 from maze_core.plugins.config.presets import Preset, PresetFolder, presets
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.discovery import overlay
@@ -399,3 +400,20 @@ def test_the_texts_below_fields_are_found_without_a_look_through_all_modules(tmp
         assert import_module(name).Mine.model_fields["size"].description == f"In {name}."
         del sys.modules[name]
     assert len(asked) < len(sys.modules) / 10
+
+
+def test_a_required_value_is_described_by_a_whole_sentence_however_it_is_broken():
+    class Described(PluginConfig):
+        place: str
+        """Where the walk begins: `here`, at a house, or at a
+        place of the map. Another sentence."""
+        short: int
+        """How far, e.g. 5 Steps"""
+
+    with pytest.raises(ValidationError) as raised:
+        Described.model_validate({"name": "x"})
+    told = [str(each) for each in explain(raised.value, Described, "env", {"name": "x"})]
+    assert told == [
+        "env.place: is required (Where the walk begins: `here`, at a house, or at a place of the map)",
+        "env.short: is required (How far, e.g. 5 Steps)",
+    ]

@@ -8,6 +8,7 @@ from maze_core.plugins import discovery
 OF_THE_FIELD = (
     *("a2c", "a3c", "apex", "bc", "ddpg", "dqn", "es", "impala", "maml", "parametric-dqn"),
     *("pg", "ppo", "appo", "rainbow", "sac", "sacfd", "td3"),
+    *("crossq", "redq", "droq", "tqc", "recurrentppo", "maskable-ppo", "mappo", "ippo"),
 )
 """What a framework like this one is expected to have."""
 

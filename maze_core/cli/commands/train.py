@@ -15,6 +15,9 @@ from maze_core.cli.commands.algorithm_command import algorithm_command, command_
 from maze_core.cli.option_paths import placed
 from maze_core.cli.start_up import lasting_imports
 
+_NAMING = ("--algo", "--algorithm", "--alg", "--agent")
+"""Options that other programs have for the algorithm."""
+
 
 class _Algorithms(TyperGroup):
     """The installed algorithms as subcommands, listed without importing any."""
@@ -46,12 +49,13 @@ class _Algorithms(TyperGroup):
             from maze_core.base.errors import ConfigError
 
             experiment, others = _experiment_in(args)
-            named = next((each for each in others if each in self.list_commands(ctx)), None)
+            words = [each.partition("=")[2] if each.partition("=")[0] in _NAMING else each for each in others]
+            named = next((each for each in words if each in self.list_commands(ctx)), None)
             if experiment is not None and named is None:
                 from maze_core.plugins.config.preset_paths import experiment_algorithm
 
                 return super().parse_args(ctx, [experiment_algorithm(experiment, "maze train"), *args])
-            rest = [each for each in args if each != named]
+            rest = [each for each in args if each != named and each.partition("=")[0] not in _NAMING]
             hint = f"Next: maze train {named or 'ppo'} {' '.join(map(argument, rest))}"
             raise ConfigError("name the algorithm first, then its options", hint=hint)
         return super().parse_args(ctx, args)

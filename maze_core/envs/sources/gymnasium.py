@@ -23,6 +23,7 @@ from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import import_module
+from maze_core.envs.sources.known_packages import check_no_file, is_module_here, registered_by
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
 from maze_core.plugins.base import Plugin
@@ -34,8 +35,6 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign
 from maze_core.plugins.unmet import unmet
 
-_OF_ROBOTICS = ("Fetch", "Hand", "PointMaze", "AntMaze", "AdroitHand", "FrankaKitchen")
-"""How the names of gymnasium-robotics begin."""
 _RERAISED = " was raised from the environment creator"
 """The text that gymnasium adds to a TypeError that it raises again."""
 
@@ -154,6 +153,7 @@ def other_maker(env_id: str) -> Maker | None:
     Raises:
         ConfigError: it cannot be imported.
     """
+    check_no_file(env_id)
     module, colon, name = env_id.rpartition(":")
     if not colon:
         return None
@@ -262,10 +262,12 @@ def _suggestion(name: str, module: str) -> str:
         if namespace == "ALE":
             return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
         return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
-    if not module and name.startswith(_OF_ROBOTICS):
-        return f"It comes with `pip install gymnasium-robotics`: --env gymnasium_robotics:{name}"
+    if not module and (known := registered_by(name)) is not None:
+        return known
     if not module and (here := registered_here(name)):
         return f"Did you mean {' or '.join(map(printable, here))}?"
+    if not module and is_module_here(name):
+        return f"It is a module. Next: --env {name}:NAME, with a class or an id of it"
     near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
     if near:
         names = [f"{module}:{each}" if module and made_in(module, each) else each for each in near]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import shown
+from maze_core.base.terminal_text import first_sentence, shown
 from maze_core.plugins.config.peers import PEERS, bare
 from maze_core.plugins.config.renamed_keys import NOW
 
@@ -85,7 +85,7 @@ def _sentence(kind: str, message: str, path: Sequence[Any], model: type[BaseMode
     if kind == "missing":
         owner = model_at(model, path[:-1])
         field = owner.model_fields.get(str(path[-1])) if owner else None
-        about = f" ({field.description.splitlines()[0].rstrip('.')})" if field and field.description else ""
+        about = f" ({first_sentence(field.description).rstrip('.')})" if field and field.description else ""
         return f"is required{about}"
     for start, plain in _WORDS:
         if message.startswith(start):

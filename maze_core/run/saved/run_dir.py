@@ -15,7 +15,7 @@ from typing import IO
 
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, ConfigError
-from maze_core.base.terminal_text import argument, printable
+from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
@@ -205,11 +205,20 @@ def no_run(path: Path) -> ConfigError:
             f"or in any other: maze rollout --policy {name} --env ID",
         )
     if path.exists():
-        return ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})")
+        return ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})", hint=_runs_below(path))
     if name in discovery.names("algorithm"):
         return ConfigError(f"{name} is not a run directory, but an algorithm", hint=f"Next: maze train {name} --env ID")
     hint = "Runs are in `runs` unless --run-dir named another folder."
     return ConfigError(f"{printable(path)} is not a run directory: there is no such folder", hint=hint)
+
+
+def _runs_below(folder: Path) -> str | None:
+    """Return which runs a folder holds, three levels deep; None where it holds none."""
+    found = [each for depth in range(1, 4) for each in folder.glob(f"{'*/' * depth}{CONFIG}")]
+    if not found:
+        return None
+    newest = max(found, key=lambda file: file.stat().st_mtime).parent
+    return f"It holds {counted(len(found), 'run')}, the newest {argument(newest)}. `maze runs list` shows all."
 
 
 def checkpoint_folder(run_dir: Path, name: str | None) -> Path:

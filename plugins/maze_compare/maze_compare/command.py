@@ -90,7 +90,7 @@ def list_runs(
         )
     elif whole or damaged:
         headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
-        output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)], (7, 2, 6, 3, 5, 1, 4))
+        output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)], (7, 2, 3, 6, 1, 5, 4), paths=True)
     else:
         typer.echo("no run matches these filters")
     for rival in scored:

@@ -118,6 +118,7 @@ def sweep(
         --searcher random --trials 20
       maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 \\
         --batch-size 128 --seeds 3
+      maze sweep ppo --env CartPole-v1 --seeds 5
       maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 \\
         --model mlp
@@ -154,6 +155,8 @@ def sweep(
     permit([typed, _plan_file(plan)])
     check_modules(begun, folder or "")
     check_reaches(begun, given, folder or Path())
+    if given.get("seeds") is not None and "over" not in begun | given:
+        given["over"] = {}  # the same settings with several seeds
     _check_enough(begun | given, folder)
     if typed["overrides"] and isinstance(before := begun.get("overrides"), dict):
         given["overrides"] = {**before, **typed["overrides"]}  # some of the same ones may be repeated
@@ -254,7 +257,10 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
     if "algorithm" not in raw:
         raise ConfigError("name the algorithm", hint=example)
     if "over" not in raw:
-        raise ConfigError("no search space is given: name what differs between the runs", "--over", example)
+        other = "or, for several seeds of the same settings, --seeds 5"
+        raise ConfigError(
+            "no search space is given: name what differs between the runs", "--over", f"{example}; {other}"
+        )
 
 
 def _over(texts: list[str] | None) -> dict[str, Any] | None:

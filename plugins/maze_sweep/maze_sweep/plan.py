@@ -56,8 +56,9 @@ class SweepPlan(ConfigModel):
     """Values by path, shared by all runs."""
     init_from: str | None = None
     """Run directory from which all runs take model, wrappers and initial weights."""
-    over: Annotated[dict[str, list[JsonValue] | str], Field(min_length=1)]
-    """The search space: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
+    over: dict[str, list[JsonValue] | str]
+    """The search space: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`. Empty: the
+    same settings, once per seed."""
     seeds: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
     """Seeds; each trial runs once per seed. A number n in a file means the seeds 0 to n - 1."""
     searcher: SerializeAsAny[PluginConfig]
@@ -285,6 +286,11 @@ def _seeds(given: Any) -> Any:
 
 
 def _check_paths(plan: SweepPlan) -> None:
+    if not plan.space and (plan.trials is not None or plan.searcher.name != "grid"):
+        hint = (
+            "Next: --over PATH=VALUES; or neither --searcher nor --trials, which runs the same settings once per seed."
+        )
+        raise ConfigError("there is nothing to search", "over", hint)
     for path, dimension in plan.space.items():
         if path == "seed":
             raise ConfigError("seeds cannot be searched", "over.seed", "Next: --seeds 3")
