@@ -62,7 +62,8 @@ class HookSpecs:
     def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
         """Build one environment with several agents, each of which has a row of its own; instead of `make_env`.
 
-        When: as `make_env`. Call rule: the first env source that returns an environment wins; there are no wrappers.
+        When: as `make_env`. Call rule: the first env source that returns an environment wins. Wrappers with `make_env`
+        wrap the part of each agent.
         On error: the run stops and the plugin is named.
 
             class MyGames(Plugin):
@@ -79,7 +80,8 @@ class HookSpecs:
 
         When: before `make_env`, once for training and once for evaluation. Call rule: first result; if no
         plugin returns one, Maze steps `num_envs` results of `make_env` itself. All three autoreset modes of gymnasium
-        are supported. On error: the run stops and the plugin is named.
+        are supported. A wrapper that implements this hook alone is refused where no source has such an environment. On
+        error: the run stops and the plugin is named.
         """
 
     @hookspec(firstresult=True)
