@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
-from maze_core.envs.several.wrapping import around_agents
+from maze_core.envs.several.wrapping import FOR_AGENTS, around_agents, idle
 from maze_core.envs.tensor_envs import on_host
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers.carry import Metered
@@ -59,7 +59,8 @@ class EnvBuilder:
 
         Where the spaces of the natively vectorised form differ, this is one environment of that form.
         """
-        env = self.single(index) if self._other_spaces is None else self._lone(index)
+        several = self._other_spaces is None and not self._wraps_vectors
+        env = self.single(index) if several else self._lone(index)
         limit = self.max_episode_steps
         return env if limit is None or is_limited(env, limit) else EpisodeLimit(env, limit)
 
@@ -92,7 +93,9 @@ class EnvBuilder:
         env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
         if not isinstance(env, MultiAgentEnv):
             raise PluginError(f"make_agents_env of {self.env.name!r} returned {type(env).__name__}, no MultiAgentEnv")
-        for each in (each for each in self._hooks.members if each.kind == "wrapper"):
+        for each in self._wrappers:
+            if idle(each.plugin, *FOR_AGENTS):
+                raise self._never_wraps(each, "with several agents")
             with placed(each):
                 env = around_agents(env, each.plugin, index)
         return env if self.max_episode_steps is None else LimitedAgents(env, self.max_episode_steps)
@@ -117,6 +120,8 @@ class EnvBuilder:
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
         from maze_core.envs.single_from_vector import LoneEnv
 
+        if self._wraps_vectors and not self._vector_only:
+            self._insist_on_vectors(self.vectorised and self._single_only is None)
         if (wrapper := self._single_only) is not None:
             raise ConfigError(
                 f"{wrapper.name!r} wraps single environments, and {self.env.name!r} makes vectorised ones only",
@@ -125,6 +130,7 @@ class EnvBuilder:
 
         env = self._native(1, index)
         if env is None:
+            self._insist_on_vectors(False)
             raise PluginError("make_vector_env returned an environment at one call and none at another")
         return LoneEnv(env)
 
@@ -134,6 +140,7 @@ class EnvBuilder:
         Also returns None, with a warning, where a wrapper supports single environments only. Warns when its spaces
         differ from those of the single form.
         """
+        self._check_wrappers()
         if not self.vectorised:
             return None
         env = self._native(num_envs)
@@ -184,14 +191,42 @@ class EnvBuilder:
     @cached_property
     def _single_only(self) -> Member | None:
         """Return the first wrapper that changes single environments but not natively vectorised ones."""
-        wrappers = (each for each in self._hooks.members if each.kind == "wrapper")
-        return next((each for each in wrappers if _is_single_only(each)), None)
+        return next((each for each in self._wrappers if _is_single_only(each)), None)
 
     @cached_property
     def _vector_only(self) -> bool:
         """Return True for a source that makes no single environments."""
         source = self._hooks.plugin("env")
         return hasattr(source, "make_vector_env") and not hasattr(source, "make_env")
+
+    @cached_property
+    def _wraps_vectors(self) -> bool:
+        """Return True where a wrapper changes natively vectorised environments alone, whose form is then needed."""
+        return any(idle(each.plugin, "make_env") for each in self._wrappers)
+
+    def _check_wrappers(self) -> None:
+        """Raise ConfigError where a wrapper changes environments with several agents alone, and one acts here."""
+        for each in () if self.several_agents else self._wrappers:
+            if idle(each.plugin, "make_env", "make_vector_env"):
+                raise self._never_wraps(each, "with one agent")
+
+    def _insist_on_vectors(self, there: bool) -> None:
+        """Raise ConfigError where a wrapper changes natively vectorised environments alone, and they are not there."""
+        for each in self._wrappers:
+            if idle(each.plugin, "make_env") and not there:
+                raise self._never_wraps(each, "that are stepped one by one")
+
+    def _never_wraps(self, wrapper: Member, environments: str) -> ConfigError:
+        return ConfigError(
+            f"{wrapper.name!r} would never be called: it does not wrap environments {environments}, as this run has "
+            f"from {self.env.name!r}",
+            wrapper.place,
+            "Next: leave it out, or use a wrapper for them.",
+        )
+
+    @property
+    def _wrappers(self) -> list[Member]:
+        return [each for each in self._hooks.members if each.kind == "wrapper"]
 
     def _construction_seed(self, index: int) -> int:
         purpose = zlib.crc32(self.purpose.encode())

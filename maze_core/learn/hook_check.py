@@ -62,12 +62,13 @@ def _wanted(each: Member, hooks: Hooks) -> list[str]:
 
 def _without_effect(each: Member, idle: Sequence[str], there: set[str], name: str) -> ConfigError:
     """Return the error of a plugin whose hooks are never called."""
+    idle = ["wrap_agent"] if "wrap_agent" in idle else idle  # what it needs most
     others = [_INSTEAD[hook] for hook in idle if _INSTEAD.get(hook, "") in {*there, "on_epoch_end"}]
     instead = [f"{others[0]} in its place, which {name} calls"] if others else []
     if algorithms := callers(*idle):
         instead.append(f"maze train {', '.join(algorithms[:_MOST])}")
     return ConfigError(
-        f"{each.name} works by its hook {' and '.join(idle)}, which {name} never calls",
+        f"{each.name} works by its hook{'s' * (len(idle) > 1)} {' and '.join(idle)}, which {name} never calls",
         each.place or each.kind,
         f"Next: {', or '.join(instead)}." if instead else None,
     )

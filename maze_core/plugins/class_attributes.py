@@ -27,7 +27,18 @@ def _truth(name: str) -> Callable[[Any], str]:
     return check
 
 
+def _calls(plugin: Any) -> str:
+    from maze_core.plugins.hookspecs import HookSpecs
+
+    calls = getattr(plugin, "calls", None)
+    if not isinstance(calls, tuple | None):
+        return f"its `calls` is {shown(calls)}, neither a tuple of hooks nor None"
+    wrong = [name for name in calls or () if not callable(vars(HookSpecs).get(str(name)))]
+    return f"its `calls` has {shown(wrong[0])}, and there is no such hook" if wrong else ""
+
+
 _CHECKS: Mapping[str, Callable[[Any], str]] = {
+    "algorithm": _calls,
     "distribution": _distribution,
     "runner": _truth("has_collectors"),
     "searcher": _truth("foresees"),

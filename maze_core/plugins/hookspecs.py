@@ -38,7 +38,12 @@ hookimpl = pluggy.HookimplMarker("maze")
 
 
 class HookSpecs:
-    """The hook specifications of Maze."""
+    """The hook specifications of Maze.
+
+    Not every algorithm calls `compute_loss`, `wrap_agent`, `build_planner`, `change_rollout`, `change_transitions` and
+    `on_evaluation`. A plugin with some of them, none of which the run's algorithm calls, is refused before the first
+    step; `maze plugins info` shows who calls what.
+    """
 
     @hookspec(firstresult=True)
     def make_env(self, config: PluginConfig, seed: int, index: int, purpose: str) -> gymnasium.Env[Any, Any] | None:
@@ -62,7 +67,8 @@ class HookSpecs:
     def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
         """Build one environment with several agents, each of which has a row of its own; instead of `make_env`.
 
-        When: as `make_env`. Call rule: the first env source that returns an environment wins; there are no wrappers.
+        When: as `make_env`. Call rule: the first env source that returns an environment wins. Wrappers with `make_env`
+        wrap the part of each agent.
         On error: the run stops and the plugin is named.
 
             class MyGames(Plugin):
@@ -79,7 +85,8 @@ class HookSpecs:
 
         When: before `make_env`, once for training and once for evaluation. Call rule: first result; if no
         plugin returns one, Maze steps `num_envs` results of `make_env` itself. All three autoreset modes of gymnasium
-        are supported. On error: the run stops and the plugin is named.
+        are supported. A wrapper that implements this hook alone is refused where no source has such an environment. On
+        error: the run stops and the plugin is named.
         """
 
     @hookspec(firstresult=True)
@@ -100,7 +107,8 @@ class HookSpecs:
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss | None:
         """Compute the objective of one batch.
 
-        When: once per minibatch, in the learner. Call rule: the active algorithm answers; a `wrapper=True`
+        When: once per minibatch, in the learner; never with algorithms that have no loss, such as cma_es and those of
+        RLlib, and for the critic alone with trpo. Call rule: the active algorithm answers; a `wrapper=True`
         implementation receives its `Loss` and may add a term. On error: the run stops and the plugin is named.
 
             class Auxiliary(Plugin):
@@ -169,10 +177,9 @@ class HookSpecs:
     def change_rollout(self, run: Run, rollout: Rollout) -> None:
         """Change a rollout in place before anything is computed from it: its rewards, or values added to `extra`.
 
-        When: after each rollout of PPO, A2C and other algorithms with a `RolloutCollector`, and of each actor of IMPALA
-        and APPO, which refuse what is added to `extra`. Call rule: all, in the order of the plugins. The statistics of
-        episodes keep the rewards of the environment. On error: the run stops and the plugin is
-        named.
+        When: after each rollout of PPO, A2C and other algorithms with a `RolloutCollector`, of MAML, and of each actor
+        of IMPALA and APPO, which refuse what is added to `extra`. Call rule: all, in the order of the plugins. The
+        statistics of episodes keep the rewards of the environment. On error: the run stops and the plugin is named.
 
             class Bonus(Plugin):
                 @hookimpl
@@ -184,8 +191,9 @@ class HookSpecs:
     def change_transitions(self, run: Run, batch: Batch) -> None:
         """Change a batch of replayed transitions in place: its `extra["reward"]`, or values added to `extra`.
 
-        When: after each sample from a replay buffer. Call rule: all, in the order of the plugins. The replay buffer
-        keeps what the environment returned. On error: the run stops and the plugin is named.
+        When: after each sample from a replay buffer, as of DQN, SAC and TD3; not with recorded data. Call rule: all, in
+        the order of the plugins. The replay buffer keeps what the environment returned. On error: the run stops and the
+        plugin is named.
         """
 
     @hookspec
@@ -225,8 +233,8 @@ class HookSpecs:
         """Observe an evaluation within an epoch; its report has the number of the unfinished epoch.
 
         When: when the algorithm asks for one (`run.evaluate_within_epoch`, as bc does every so many updates), in
-        addition to those that `on_epoch_end` reports. The metrics are those of the evaluation alone. An error is
-        reported once and the run continues; a `RunError` ends it.
+        addition to those that `on_epoch_end` reports; never with most algorithms. The metrics are those of the
+        evaluation alone. An error is reported once and the run continues; a `RunError` ends it.
         """
 
     @hookspec

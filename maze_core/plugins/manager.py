@@ -113,6 +113,8 @@ class Hooks:
 
         The core's collectors do it. A plugin whose hooks of this kind are all missing here is refused.
         """
+        if wrong := [hook for hook in hooks if hook not in HOOKS]:
+            raise PluginError(f"there is no hook {wrong[0]!r} to announce; hooks: {', '.join(HOOKS)}")
         self.announced.update(hooks)
 
     def make_env(

@@ -89,6 +89,10 @@ def test_a_run_calls_its_hooks_in_the_order_of_the_picture(tmp_path: Path) -> No
             return (yield)
 
         @hookimpl
+        def on_metrics(self, run: Any, metrics: Any) -> None:
+            note("on_metrics")
+
+        @hookimpl
         def on_epoch_end(self, run: Any, epoch: Any) -> None:
             note("on_epoch_end")
 
@@ -106,7 +110,7 @@ def test_a_run_calls_its_hooks_in_the_order_of_the_picture(tmp_path: Path) -> No
         context.train()
     drawn = [name for hooks in _script("structure").TIMELINE.values() for name in hooks]
     assert called == [name for name in drawn if name in called]
-    assert len(called) == 8
+    assert len(called) == 9
 
 
 def _script(name: str) -> ModuleType:

@@ -231,7 +231,7 @@ def test_a_dependency_on_any_core_or_another_one(requires, publish, findings):
 
 
 def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, findings, monkeypatch):
-    def notify(self, hook, **arguments):
+    def notify(self, hook, take=None, /, **arguments):
         getattr(self._manager.hook, hook)(**arguments)
 
     plugin = publish("callback", SOUND["callback"])

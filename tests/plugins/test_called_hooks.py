@@ -7,6 +7,7 @@ from maze_dqn.dqn import DQN
 from maze_sac.sac import SAC
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, ConfigError, Loss, Plugin, hookimpl
+from maze_core.base.errors import PluginError
 from maze_core.models.mlp import MlpModel
 from maze_core.plugins.config import params
 
@@ -50,7 +51,8 @@ REFUSED = [
     ("cma_es", ["compute_loss", "on_epoch_end"], "Next: maze train a2c, "),
     ("cma_es", ["change_transitions"], "Next: maze train apex, "),
     ("a2c", ["on_evaluation"], "on_epoch_end in its place, which a2c calls, or maze train bc"),
-    ("impala", ["wrap_agent", "change_rollout"], "Next: maze train a2c, "),
+    ("impala", ["wrap_agent", "change_rollout"], "Next: maze train a2c, airl, gail, pg, ppo, "),
+    ("sac", ["wrap_agent", "change_transitions"], "Next: maze train a2c, airl, gail, pg, ppo, "),
     ("apex", ["wrap_agent"], "Next: maze train a2c, "),
 ]
 
@@ -58,9 +60,9 @@ REFUSED = [
 @pytest.mark.parametrize(("algorithm", "hooks", "advice"), REFUSED)
 def test_a_plugin_without_effect_is_refused_with_what_would_serve(quick, algorithm, hooks, advice):
     with pytest.raises(ConfigError) as caught:
-        run_with(quick, algorithm, with_hooks(*hooks))
-    first = hooks[0]
-    assert str(caught.value).startswith(f"callbacks.mine: mine works by its hook {first}")
+        run_with(quick, algorithm, with_hooks(*hooks), "Pendulum-v1" if algorithm == "sac" else "CartPole-v1")
+    assert str(caught.value).startswith("callbacks.mine: mine works by its hook")
+    assert hooks[0] in str(caught.value)
     assert f"which {algorithm} never calls" in str(caught.value)
     assert advice in str(caught.value)
 
@@ -142,6 +144,20 @@ class Own(Algorithm):
     @hookimpl
     def compute_loss(self, policy, batch):
         return Loss(policy.value(batch.obs).square().mean())
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [("compute_loss", "neither a tuple"), (("change_rollouts",), "there is no such hook"), ((3,), "no such hook")],
+)
+def test_what_an_algorithm_declares_are_hooks(quick, calls, told):
+    with pytest.raises(ConfigError, match=rf"Wrong is no algorithm plugin.*its `calls` .*{told}"):
+        _ = quick(SeededWalk, type("Wrong", (Own,), {"__doc__": "Wrong.", "calls": calls})).run
+
+
+def test_only_hooks_are_announced(quick):
+    with pytest.raises(PluginError, match="there is no hook 'change_reward' to announce; hooks: make_env, "):
+        quick().run.hooks.announce("change_reward")
 
 
 def test_an_algorithm_that_collects_by_itself_announces_what_it_calls(quick):

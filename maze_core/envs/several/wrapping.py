@@ -9,6 +9,15 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import Env, WrappedParts
 
+FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
+"""The methods of a wrapper that change environments with several agents."""
+
+
+def idle(wrapper: Any, *methods: str) -> bool:
+    """Return True for a wrapper that changes environments, and by none of these methods."""
+    changing = {name for name in (*FOR_AGENTS, "make_vector_env") if hasattr(wrapper, name)}
+    return bool(changing) and changing.isdisjoint(methods)
+
 
 def around_agents(env: MultiAgentEnv, wrapper: Any, index: int) -> MultiAgentEnv:
     """Return an environment as a plugin of the kind wrapper wraps it.

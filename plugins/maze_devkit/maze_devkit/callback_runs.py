@@ -9,9 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.errors import MazeError
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hook_kinds import implemented
 from maze_core.run import api
+from maze_devkit.findings import Failed
 from maze_devkit.probes import Walk
 from maze_devkit.reference import Reference, Replayed
 from maze_devkit.runs import quick
@@ -124,3 +126,16 @@ def quiet() -> Iterator[io.StringIO]:
 def given_up(said: io.StringIO) -> str | None:
     """Return the first line that says that a hook failed and is no longer called."""
     return next((line for line in said.getvalue().splitlines() if "failed and is no longer called" in line), None)
+
+
+def observes(subject: Subject) -> None:
+    """Raise Failed if a run with the callback fails, or a hook of it."""
+    for algorithm in algorithms(subject):
+        with quiet() as said:
+            try:
+                with started(subject, subject.folder / algorithm, algorithm) as run:
+                    api.carry_out(run)
+            except MazeError as error:
+                raise Failed(f"a run with it fails: {error}") from error
+        if broken := given_up(said):
+            raise Failed(broken)

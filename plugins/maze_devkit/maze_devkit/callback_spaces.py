@@ -7,8 +7,8 @@ from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
 from maze_core.run import api
-from maze_devkit.callback_runs import LEARNING, algorithms, given_up, hooks_of, quiet, started
-from maze_devkit.findings import Check, Failed
+from maze_devkit.callback_runs import LEARNING, algorithms, given_up, hooks_of, observes, quiet, started
+from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS, Space, environment
 from maze_devkit.subject import Subject, blamed
 
@@ -32,6 +32,22 @@ _CASES: dict[str, tuple[Space, Space]] = {
 
 
 def _spaces(subject: Subject) -> None:
+    try:
+        _all_kinds(subject)
+    except Failed:
+        _insist_on_working(subject)
+        raise
+
+
+def _insist_on_working(subject: Subject) -> None:
+    """Skip the check for a callback that fails everywhere."""
+    try:
+        observes(subject)
+    except Exception as error:
+        raise NotApplicable("a run with it fails, see the check `observes`") from error
+
+
+def _all_kinds(subject: Subject) -> None:
     learning = set(hooks_of(subject)) & set(LEARNING)
     for number, (title, (seen, done)) in enumerate(_CASES.items()):
         for algorithm in algorithms(subject):

@@ -17,7 +17,7 @@ from maze_core.plugins.members import Member
 from maze_core.run import api
 from maze_core.run.report import EpochReport, RunSummary
 from maze_devkit import callback_spaces, runs
-from maze_devkit.callback_runs import EPOCHS, LEARNING, algorithms, given_up, hooks_of, loader, quiet, started
+from maze_devkit.callback_runs import EPOCHS, LEARNING, algorithms, hooks_of, loader, observes, quiet, started
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.subject import Subject
@@ -63,18 +63,6 @@ def _trained(subject: Subject, folder: Path) -> RunSummary:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise NotApplicable("a run with it fails, see the check `observes`") from error
-
-
-def _observes(subject: Subject) -> None:
-    for algorithm in algorithms(subject):
-        with quiet() as said:
-            try:
-                with started(subject, subject.folder / algorithm, algorithm) as run:
-                    api.carry_out(run)
-            except MazeError as error:
-                raise Failed(f"a run with it fails: {error}") from error
-        if broken := given_up(said):
-            raise Failed(broken)
 
 
 def _never_stops(subject: Subject) -> None:
@@ -215,7 +203,7 @@ CHECKS = (
         "A run of three epochs with it finishes, and none of its hooks fails.",
         "A callback that fails is reported once and then no longer called.",
         "Read the error. `run.run_dir` may be None; a loss wrapper returns a `Loss`.",
-        _observes,
+        observes,
     ),
     Check(
         "never_stops_a_run",
