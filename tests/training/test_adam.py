@@ -52,7 +52,7 @@ def test_the_state_of_other_parameters_is_refused():
         Adam(parameters()).load_state_dict(other.state_dict())
     forged = Adam(parameters()).state_dict()
     forged["state"][1]["exp_avg"] = forged["state"][1]["exp_avg"].to(torch.float16)
-    with pytest.raises(CheckpointError, match="state/1/exp_avg should be numbers of torch.float32"):
+    with pytest.raises(CheckpointError, match="state/1/exp_avg should be numbers of"):
         Adam(parameters()).load_state_dict(forged)
 
 
