@@ -17,6 +17,7 @@ from tests.attack.named import Named
 from tests.attack.planted import SUBJECTS as PLANTED
 from tests.attack.planted import Planted
 from tests.attack.runs import plan_of
+from tests.attack.settings import Settings
 from tests.attack.spaces import Spaces
 from tests.attack.verdict import Verdict
 
@@ -55,6 +56,7 @@ def _kills(subject: str, scratch: Path, seed: int) -> Any:
 KINDS: dict[str, Kind] = {
     "kills": Kind(_kills, KILLED, 0),
     "doors": Kind(Doors, ("sac",), 0),
+    "settings": Kind(Settings, ("ppo",), 0),
     "damaged": Kind(Damaged, SUBJECTS, 0.3),
     "leaves": Kind(Leaves, tuple(ALTERED), 0),
     "planted": Kind(Planted, PLANTED, 0.25),

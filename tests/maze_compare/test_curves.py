@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,6 +118,18 @@ def test_a_matplotlibrc_lets_no_program_run(groups, tmp_path, monkeypatch):
 
     monkeypatch.setenv("PATH", str(tmp_path))
     with matplotlib.rc_context({"text.usetex": True}):
+        draw(curves(groups), "eval/return_mean", "env_steps", tmp_path / "curves.png", "Slow")
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_settings_of_the_current_folder_are_not_read(groups, tmp_path, monkeypatch, make):
+    """matplotlib would read them when it is imported, whatever they are: a pipe would keep it waiting."""
+    from maze_compare.picture import draw
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
+    make(tmp_path / "matplotlibrc")
+    with pytest.raises(ConfigError, match=r"matplotlib would take settings from matplotlibrc.*\nNext: move that file"):
         draw(curves(groups), "eval/return_mean", "env_steps", tmp_path / "curves.png", "Slow")
 
 

@@ -74,6 +74,13 @@ BROKEN = [
      "return observation if truncated else self.observation(observation), reward"),
     ("wrapper", "replay", "info = self.env.step(action)\n",
      "info = self.env.step(action)\n        self.all = getattr(self, 'all', 0) + 1\n        reward += self.all > 15\n"),
+    ("wrapper", "altered_states", "    def step(self, action):\n",
+     "    best = None\n\n    def state(self): return {'best': self.best}\n\n    def load_state(self, state): self.best = state['best']\n\n"
+     "    def step(self, action):\n        self.best = max(self.best or 0.0, 0.0)\n"),
+    ("algorithm", "altered_states", 'return {"collector": self.collector.state()}\n\n    def load_state(self, state):\n',
+     'return {"collector": self.collector.state(), "scale": getattr(self, "scale", None)}\n\n'
+     '    def epoch_metrics(self):\n        return {"scale": float(getattr(self, "scale", None) or 0)}\n\n'
+     '    def load_state(self, state):\n        self.scale = state["scale"]\n'),
     ("wrapper", "global_state", "self.steps += 1", f"self.steps += 1; {ENVIRON}"),
     ("wrapper", "global_state", "self.steps += 1", "self.steps += 1; import random; random.random()"),
     ("env", "makes", "spaces.Discrete(3)", "spaces.Sequence(spaces.Discrete(3))"),

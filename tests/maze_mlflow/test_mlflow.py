@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from tests.attack.settings import names_a_victim
 from tests.killed import SMALL, STEPS, arguments, train_until_killed
 
 # Asked without importing it, which takes a second in every process that collects.
@@ -25,6 +26,17 @@ def maze(*words):
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, result.output
     return result
+
+
+INTERRUPTED = """
+import os, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+for command in ("pragma cache_size=1", "begin immediate", "create table more (x)"):
+    database.execute(command)
+database.executemany("insert into more values (?)", [("x" * 1000,)] * 100)
+os._exit(9)
+"""
+"""Leaves the journal of a write behind, as a kill does."""
 
 
 def resume(run_dir, uri, *words):
@@ -153,6 +165,24 @@ def test_a_database_of_someone_else_writes_no_artefact_elsewhere(tmp_path):
     (run_dir / "mlflow" / "mlflow.db").rename(tmp_path / "other.db")
     (run_dir / "mlflow" / "mlflow.db").symlink_to(tmp_path / "other.db")
     assert "links are not followed here" in maze("resume", run_dir, "--set", "algorithm.n_epochs=4").stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["run/mlflow/mlflow.db", "here.db"])
+def test_a_journal_of_someone_else_deletes_no_file(tmp_path, monkeypatch, place):
+    """SQLite deletes the file that a journal names at its end. One without a name is rolled back."""
+    monkeypatch.chdir(tmp_path)
+    victim, database, journal = tmp_path / "victim", tmp_path / place, tmp_path / f"{place}-journal"
+    victim.write_text("precious")
+    more = {"callbacks.mlflow.tracking_uri": "sqlite:///here.db"} if place == "here.db" else {}
+    maze(*arguments(tmp_path / "run", {"callbacks.mlflow.run_name": "r", "algorithm.n_epochs": 1, **more}))
+    for number, written in enumerate((lambda journal: journal, lambda journal: names_a_victim(journal, victim))):
+        subprocess.run([sys.executable, "-c", INTERRUPTED, database], check=False)
+        journal.write_bytes(written(journal.read_bytes()))
+        result = CliRunner().invoke(app, ["resume", "run", "--set", f"algorithm.n_epochs={number + 2}"])
+        assert ("SQLite would delete the file that it names" in result.stderr) == bool(number)
+        assert (result.exit_code, journal.exists()) == (2 * number, bool(number))
+    assert victim.read_text() == "precious"
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Runs logged with wandb's off-line mode, read back from the file that `wandb sync` uploads."""
 
 import json
+import os
+import shutil
 import struct
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import pytest
-from maze_wandb.logger import Wandb, WandbConfig
+from maze_wandb.logger import SETTINGS, Wandb, WandbConfig
 from typer.testing import CliRunner
 
 from maze_core import ConfigError
@@ -123,22 +124,33 @@ def test_a_finished_run_that_trains_on_has_each_point_once(tmp_path):
     assert Logged(run_dir).curve == list(zip(STEPS[:4], range(1, 5), strict=True))
 
 
-@pytest.mark.parametrize("folder", ["wandb", ".wandb"])
-def test_settings_of_the_current_folder_name_no_server(tmp_path, monkeypatch, folder):
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_nothing_is_set_by_files_of_the_current_folder(tmp_path, monkeypatch, name, mode):
+    """A server, folders to write to, values to log: links and pipes with these names are not opened either."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / folder).mkdir()
-    (tmp_path / folder / "settings").write_text("[default]\nbase_url = http://10.0.0.1\n")
-    with pytest.raises(ConfigError, match=f"{folder}/settings of the current folder which server gets"):
-        Wandb(WandbConfig(mode="online"))
-    Wandb(WandbConfig())  # off-line nothing is sent
+    Wandb(WandbConfig(mode="offline"))
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path) if mode == "online" else path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match=f"wandb would take settings from {name} of the current folder"):
+        Wandb(WandbConfig(mode=mode))
 
 
-def test_a_cache_of_someone_else_leads_nowhere(tmp_path):
-    (tmp_path / "run" / "wandb").mkdir(parents=True)
-    (tmp_path / "away").mkdir()
-    (tmp_path / "run" / "wandb" / "cache").symlink_to(tmp_path / "away")
-    with pytest.raises(OSError, match="links are not followed"):
-        Wandb(WandbConfig()).on_run_start(SimpleNamespace(run_dir=tmp_path / "run"))
+def test_a_run_of_someone_else_leads_wandb_nowhere(tmp_path, monkeypatch):
+    """By the suffix of a folder, by a link in the place of the folder that wandb prefers, or in its cache."""
+    run_dir, away = tmp_path / "run", tmp_path / "away"
+    away.mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text(f"[core]\n\tfsmonitor = touch {away}/git\n\tpager = touch {away}/git\n")
+    maze(*arguments(run_dir, {"callbacks.wandb.project": "p", "algorithm.n_epochs": 1}))
+    (run_dir / ".wandb").symlink_to(away)
+    shutil.rmtree(run_dir / "wandb" / "cache")
+    (run_dir / "wandb" / "cache").symlink_to(away)
+    maze("resume", run_dir, "--set", "algorithm.n_epochs=2")
+    assert list(away.iterdir()) == []
+    assert Logged(run_dir).curve == list(zip(STEPS[:2], range(1, 3), strict=True))
 
 
 def test_a_server_that_is_away_does_not_stop_a_run(tmp_path, monkeypatch):

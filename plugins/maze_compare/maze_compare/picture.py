@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_compare.curves import Axis, Curve
 from maze_core.base.errors import ConfigError
+from maze_core.base.folder_settings import refuse_settings_here
 from maze_core.base.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -42,13 +44,15 @@ def draw(
     """Write a picture of the curves, in the format of the file's extension, with a horizontal line for each score.
 
     Raises:
-        ConfigError: matplotlib is missing, or the file cannot be written.
+        ConfigError: matplotlib is missing or would read settings here, or the file cannot be written.
     """
+    if "matplotlib" not in sys.modules:
+        refuse_settings_here("matplotlib", ["matplotlibrc"])
     figure = _figure(len(curves) + len(scores))
     from matplotlib import rc_context
 
     curves = [replace(curve, label=_text(curve.label)) for curve in curves]
-    # A matplotlibrc of the current folder may come from others, and with this setting programs of TeX are run.
+    # With this setting programs of TeX are run on names that may come from others.
     with rc_context({"text.usetex": False}):
         axes = _compose(figure, curves, _text(metric), axis, _text(title))
         for index, (label, score) in enumerate(scores.items()):

@@ -11,7 +11,7 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.run import api
-from maze_devkit import abilities, called_hooks, defaults, elsewhere, row_weights, runs
+from maze_devkit import abilities, altered, called_hooks, defaults, elsewhere, row_weights, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
 from maze_devkit.probes import Ending
@@ -174,6 +174,7 @@ CHECKS = (
         "networks in `modules`. Restore all of it in `load_state`, and keep no state in module variables.",
         _resumes,
     ),
+    altered.OF_ALGORITHMS,
     Check(
         "gradients",
         "The optimizer has every trainable parameter of the policy and of `modules()`, and each gets a gradient.",

@@ -49,6 +49,7 @@ PROMISED = (
     "maze_core.cli.loggers.points",
     "maze_core.base.environment_variables",
     "maze_core.base.errors",
+    "maze_core.base.folder_settings",
     "maze_core.base.free_ram",
     "maze_core.base.guarded_folder",
     "maze_core.base.interruption",

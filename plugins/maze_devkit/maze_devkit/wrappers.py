@@ -12,7 +12,7 @@ import numpy as np
 from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.factory import FactoryConfig
-from maze_devkit import stepping
+from maze_devkit import altered, stepping
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.soundness import Env, action_of, equal
@@ -160,6 +160,7 @@ CHECKS = (
         _makes,
     ),
     *stepping.checks(_build),
+    altered.of_wrappers(_build),
     Check(
         "truncation",
         "The end of an episode keeps its kind: `truncated` stays truncated, `terminated` stays terminated.",

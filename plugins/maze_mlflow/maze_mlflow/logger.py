@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,9 @@ IDENTITY = "mlflow.json"
 """The file of the run directory that holds tracking URI and run id."""
 _MOST_METRICS, _MOST_PARAMS, _LONGEST_PARAM, _LONGEST_NAME = 1000, 100, 6000, 250
 """What MLflow takes: metrics and parameters of one request, and characters."""
+_DATABASE = "sqlite:///"
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+"""The last bytes of an SQLite journal with the name of another file before them."""
 _STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
@@ -92,12 +96,14 @@ class Mlflow(PointLogger):
         from mlflow.tracking import MlflowClient
 
         if self.config.tracking_uri is not None:
+            if self.config.tracking_uri.startswith(_DATABASE):
+                database = Path(self.config.tracking_uri.removeprefix(_DATABASE))
+                _check_database(database, database.parent)
             return MlflowClient(tracking_uri=self.config.tracking_uri)
         database = run_dir / "mlflow" / "mlflow.db"
         files.make_folder(database.parent, run_dir)
-        with suppress(FileNotFoundError):
-            files.open_file(database, "r+b", run_dir).close()  # it is no link to a file elsewhere
-        return MlflowClient(tracking_uri=f"sqlite:///{database.absolute()}")
+        _check_database(database, run_dir)
+        return MlflowClient(tracking_uri=f"{_DATABASE}{database.absolute()}")
 
     def _identify(self, client: Any, run_dir: Path) -> tuple[str, int]:
         """Return id and start time, in milliseconds, of the run that continues or is new."""
@@ -200,6 +206,21 @@ class Mlflow(PointLogger):
         }
         with variables_set(values):
             yield
+
+
+def _check_database(database: Path, root: Path) -> None:
+    """Raise an error where a file of a database below `root` is a link, or its journal names another file.
+
+    SQLite rolls back the journal of an interrupted write, and then deletes the file whose name stands at its end. The
+    journal of a single database, such as this one, has no such name.
+    """
+    for path in (database.with_name(database.name + ending) for ending in ("", "-journal", "-wal", "-shm")):
+        with suppress(FileNotFoundError), files.open_file(path, "r+b", root) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - len(_NAMES_ANOTHER)))
+            if path.name.endswith("-journal") and file.read() == _NAMES_ANOTHER:
+                problem = f"{path} is not of this database: SQLite would delete the file that it names"
+                raise ConfigError(problem, "callbacks.mlflow", "Next: delete the journal, if you know nothing of it.")
 
 
 def _name(text: str) -> str:

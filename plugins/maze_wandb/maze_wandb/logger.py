@@ -13,7 +13,7 @@ from pydantic import PositiveFloat
 
 from maze_core.base import files
 from maze_core.base.environment_variables import variables_set
-from maze_core.base.errors import ConfigError
+from maze_core.base.folder_settings import refuse_settings_here
 from maze_core.cli.loggers.point_logger import PointLogger
 from maze_core.cli.loggers.points import (
     Point,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 IDENTITY = "wandb.json"
 """The file of the run directory that holds the id."""
+SETTINGS = ("wandb/settings", ".wandb/settings", "config-defaults.yaml")
+"""Files of the current folder that wandb reads: they name a server, folders to write to, and values to log."""
 _FOLDER = "wandb"
 _OFFLINE = "offline-run-"
 _SERVICE = "WANDB_SERVICE"
@@ -74,8 +76,7 @@ class Wandb(PointLogger):
 
     def __init__(self, config: WandbConfig) -> None:
         super().__init__(config)
-        if config.mode == "online":
-            _check_current_folder()
+        refuse_settings_here("wandb", SETTINGS, "callbacks.wandb")
         self._session: Any = None
         self._alone = True
 
@@ -85,6 +86,7 @@ class Wandb(PointLogger):
         if run.run_dir is None:
             return
         earlier = _offline_folders(run.run_dir)
+        files.remove(run.run_dir / _FOLDER / "cache", run.run_dir)  # it may be somebody's, with links
         self._alone = _SERVICE not in os.environ
         with _environment(run.run_dir):
             try:
@@ -168,6 +170,7 @@ def _settings(timeout: float) -> Any:
         silent=True,
         console="off",
         disable_git=True,
+        use_dot_wandb=False,
         save_code=False,
         x_disable_stats=True,
         x_disable_meta=True,
@@ -178,24 +181,15 @@ def _settings(timeout: float) -> Any:
 
 @contextmanager
 def _environment(run_dir: Path) -> Iterator[None]:
-    """Keep wandb's caches in the run directory, and its reports of own errors at home.
+    """Keep wandb's caches in the run directory, its reports of own errors at home, and git out of the current folder.
 
     Its settings stay those of the user: a folder of settings in the run directory could name another server.
     """
     cache = run_dir / _FOLDER / "cache"
     files.make_folder(cache, run_dir)
     places = {name: str(cache) for name in ("WANDB_CACHE_DIR", "WANDB_DATA_DIR")}
-    with variables_set({**places, "WANDB_ERROR_REPORTING": "false"}):
+    with variables_set({**places, "WANDB_ERROR_REPORTING": "false", "WANDB_DISABLE_GIT": "true"}):
         yield
-
-
-def _check_current_folder() -> None:
-    """Raise ConfigError where wandb would read in the current folder to which server it sends run and token."""
-    for path in (Path(folder) / "settings" for folder in (_FOLDER, f".{_FOLDER}")):
-        if os.path.lexists(path):
-            problem = f"wandb would read in {path} of the current folder which server gets the run and your token"
-            hint = "Next: move that file away; `wandb login --host URL`, WANDB_BASE_URL and WANDB_ENTITY say the same."
-            raise ConfigError(problem, "mode", hint)
 
 
 def _offline_folders(run_dir: Path) -> list[str]:
