@@ -82,6 +82,7 @@ READING = {
     "runs plot": ["runs", "plot", "run", "--out", "curves.png"],
     "config show": ["config", "show", "run"],
     "trajectories info": ["trajectories", "info", "recorded"],
+    "trajectories export": ["trajectories", "export", "recorded", "--id", "slow/ponds-v0"],
     "view of a recording": ["view", "recorded", "--out", "view.html", "--no-open"],
 }
 CHECKING = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ class Server:
     def __init__(self, app: App, limits: Limits | None = None) -> None:
         self.app = app
         self.limits = limits or Limits()
+        # Half of the files that this process may open, where that is less.
+        self._most = min(self.limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self.receiving = 0
         """Bytes of bodies that have been promised and not yet answered."""
         self._open: dict[_Connection, asyncio.Task[Any]] = {}
@@ -74,7 +77,7 @@ class Server:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection, task = _Connection(self, reader, writer), asyncio.current_task()
         assert task is not None  # noqa: S101 — this is one
-        if len(self._open) >= self.limits.connections:
+        if len(self._open) >= self._most:
             oldest = next((each for each in self._open if each.idle), next(iter(self._open)))
             self._open.pop(oldest)
             oldest.abort()
