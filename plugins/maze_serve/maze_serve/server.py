@@ -41,6 +41,7 @@ class Server:
         self._open: dict[_Connection, asyncio.Task[Any]] = {}
         """Those that have been idle for the longest time come first."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._said: set[str] = set()
         self._stopped = False
         self._stop = asyncio.Event()
 
@@ -59,7 +60,7 @@ class Server:
     async def serve(self, listener: socket.socket) -> None:
         """Answer what comes to a listening socket until `stop`; then end all connections."""
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_say)
+        self._loop.set_exception_handler(self._say)
         accepting = await asyncio.start_server(self._connected, sock=listener)
         if not self._stopped:
             await self._stop.wait()
@@ -73,6 +74,14 @@ class Server:
         """Note that a connection has just had its answer."""
         if (task := self._open.pop(connection, None)) is not None:  # else it had to make room
             self._open[connection] = task
+
+    def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Say once in one line what went wrong outside of any request, such as that no further files can be opened."""
+        error = context.get("exception")
+        line = f"warning: {context.get('message', 'error')}" + ("" if error is None else f": {error}")
+        if line not in self._said:
+            self._said.add(line)
+            to_stderr(line)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection, task = _Connection(self, reader, writer), asyncio.current_task()
@@ -198,9 +207,3 @@ class _Connection:
             async with asyncio.timeout(self._limits.linger_seconds):
                 while await self._reader.read(_CHUNK):
                     pass
-
-
-def _say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say in one line what went wrong outside of any request, such as that no further files can be opened."""
-    error = context.get("exception")
-    to_stderr(f"warning: {context.get('message', 'error')}" + ("" if error is None else f": {error}"))
