@@ -143,16 +143,8 @@ class _Connection:
 
     async def _head(self) -> Head | None:
         """Return the head of the next request; None: the client has left."""
-        self.idle = not self._received
-        if self.idle:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.idle_seconds):
-                    await self._receive()
-            if not self._received:
-                return None
-            self.idle = False
-        if self._received.startswith(b"\r\n"):
-            del self._received[:2]  # some clients send it after a body
+        if not await self._begun():
+            return None
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 while (end := self._received.find(END)) < 0:
@@ -165,6 +157,19 @@ class _Connection:
         head = read_head(bytes(self._received[:end]), self._limits)
         del self._received[: end + len(END)]
         return head
+
+    async def _begun(self) -> bool:
+        """Wait for the first byte of a request; return False if none comes."""
+        self.idle = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.idle_seconds):
+                while True:
+                    while self._received.startswith(b"\r\n"):
+                        del self._received[:2]  # some clients send an empty line after a body
+                    if self._received not in (b"", b"\r") or not await self._receive():
+                        break
+        self.idle = False
+        return bool(self._received)
 
     async def _body(self, head: Head) -> bytes:
         """Return the body of a request."""
