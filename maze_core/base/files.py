@@ -21,6 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from maze_core.base.file_systems import flush, is_in_use
+
 Mode = Literal["rb", "r+b", "ab", "xb"]
 
 _FLAGS: dict[Mode, int] = {
@@ -81,13 +83,13 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
             with _open(fresh, "xb", folder) as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                flush(file.fileno(), root or path.parent)
             os.replace(fresh, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
                 os.unlink(fresh, dir_fd=folder)
             raise
-        os.fsync(folder)
+        flush(folder, root or path.parent)
 
 
 def create(path: Path, contents: Mapping[str, bytes], root: Path) -> None:
@@ -103,8 +105,8 @@ def create(path: Path, contents: Mapping[str, bytes], root: Path) -> None:
             file.write(data)
             file.flush()
         for file in opened:
-            os.fsync(file.fileno())
-        os.fsync(folder)
+            flush(file.fileno(), root)
+        flush(folder, root)
 
 
 def make_folder(path: Path, root: Path) -> None:
@@ -136,13 +138,30 @@ def _names(folder: int) -> list[str]:
 def rename(path: Path, new: Path, root: Path) -> None:
     """Rename a file or folder within its folder. Call `sync` for that folder after the last rename."""
     with _holding(path, root) as folder, _naming(path):
-        os.rename(path.name, new.name, src_dir_fd=folder, dst_dir_fd=folder)
+        try:
+            os.rename(path.name, new.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _copy(path, new, folder, root)  # a folder in a lower layer of a container stays where it is
+            remove(path, root)
+
+
+def _copy(path: Path, new: Path, holding: int, root: Path) -> None:
+    """Copy a folder of files under a new name, which it gets at the end."""
+    fresh = path.with_name(leftover(new.name))
+    contents = {}
+    for name in names(path, root):
+        with open_file(path / name, "rb", root) as file:
+            contents[name] = file.read()
+    create(fresh, contents, root)
+    os.rename(fresh.name, new.name, src_dir_fd=holding, dst_dir_fd=holding)
 
 
 def sync(path: Path, root: Path) -> None:
     """Flush the entries of a folder to the disk."""
     with _holding(path / "any", root) as folder, _naming(path):
-        os.fsync(folder)
+        flush(folder, root)
 
 
 def remove(path: Path, root: Path) -> None:
@@ -155,6 +174,20 @@ def remove(path: Path, root: Path) -> None:
             shutil.rmtree(path.name, dir_fd=folder)
         except RecursionError:
             raise OSError(errno.ELOOP, "its folders are nested too deeply") from None
+
+
+def discard(path: Path, root: Path) -> bool:
+    """Remove what is no longer needed; return False where all or a part of it is in use, and has to stay for now.
+
+    A network file system keeps files that are open, under other names, and with them their folder.
+    """
+    try:
+        remove(path, root)
+    except OSError as error:
+        if not is_in_use(error):
+            raise
+        return False
+    return True
 
 
 def leftover(name: str, ending: Literal["new", "old"] = "new") -> str:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import signal
-from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
 from maze_mirror import fetching
@@ -121,8 +121,7 @@ def test_a_bomb_of_json_is_refused(store, address, tmp_path):
 
 def test_more_than_the_disk_holds_is_refused(store, address, tmp_path, monkeypatch):
     planted(store, {f"{number}": parts() for number in range(10)})
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: usage(49))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=100, free=49))
     with pytest.raises(ConfigError, match="the disk is full"):
         fetch_run(address, tmp_path / "run")
     assert not list(tmp_path.iterdir())

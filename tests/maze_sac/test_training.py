@@ -174,7 +174,7 @@ def test_replay_data_that_do_not_fit_on_the_disk_are_refused(sac, monkeypatch, t
     import shutil
     from types import SimpleNamespace
 
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=30_000_000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=10**9, free=30_000_000))
     with pytest.raises(ConfigError, match="disk"):
         sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC), {"algorithm.replay_buffer_size": 1_000_000}).train()
     assert not list(tmp_path.iterdir())

@@ -168,6 +168,14 @@ def test_good_requests_in_unusual_pieces(served):
         assert everything(client).startswith(b"HTTP/1.1 200")
 
 
+def test_an_empty_line_after_a_body_is_no_request(served):
+    with served(QUICK) as port, connected(port) as client:
+        for rest in (b"\r\n", b"\r\n\r\n", b""):
+            client.sendall(request() + rest)
+            assert one(client)[0] == 200
+            time.sleep(1.2 * QUICK.head_seconds)  # it waits, and is not late
+
+
 def one_of(client):
     """The status of the next of many answers, byte by byte."""
     head = b""

@@ -55,6 +55,8 @@ def test_what_would_have_no_effect_is_refused(asked):
     ):
         answer = asked("/act", body)
         assert (answer.status, words in answer.json["error"]) == (400, True), (body, answer.json)
+    nested = b'{"observation":' + b'{"a":' * 900 + b"1" + b"}" * 901
+    assert asked("/act", nested).status in (400, 422)
     for body in ({"session": "a", "agent": "b"}, {"sessions": "a"}, {"observation": ONE}, {"session": 1}, []):
         assert asked("/reset", body).status == 400, body
     for body in ([1, True], ["0", "1"], "[0, 1]", {"observation": ONE}, [ONE], [1, None], True):
@@ -142,6 +144,23 @@ def test_a_forgotten_session_does_not_go_on_without_a_word(remembering, monkeypa
     assert act("b").status == act("c").status == 200
     assert asked("/reset", {"session": "a"}).status == 200
     assert [act("a").json for _ in range(3)] == first
+
+
+def test_a_refused_batch_of_one_of_several_agents_is_not_remembered(quick):
+    pettingzoo = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
+    context = quick({"name": "pettingzoo", "id": "pettingzoo.classic:tictactoe_v3"}, "ppo", MEMORY)
+    asked, agents = partial(ask, app_of(context)), context.agents()
+    agents.reset()
+    with closing(pettingzoo.env()) as env:
+        env.reset(seed=1)
+        seen = env.last()[0]
+    sent, body = to_json(seen), {"agent": "player_1", "session": "a"}
+    for wrong in (None, {**sent, "action_mask": [0] * 9}, {"observation": 1}):
+        assert asked("/act", {**body, "observations": [sent, sent, wrong]}).status == 422
+    expected = [to_json(agents.act("player_1", seen)) for _ in range(3)]
+    assert asked("/act", {**body, "observations": [sent] * 3}).json["actions"] == expected
+    needs = asked("/act", {"observation": sent, "session": "a"})
+    assert (needs.status, "'agent'" in needs.json["error"]) == (400, True)
 
 
 def test_several_agents_are_told_what_takes_effect(quick):

@@ -265,7 +265,7 @@ def test_a_full_disk_leaves_the_earlier_file_as_it_was(make_run, make_epoch, mon
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(event_file.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         train(make_run(resumed=True, epoch=1, env_steps=100), [])
     assert one_file(run).read_bytes() == before

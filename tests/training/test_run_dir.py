@@ -79,7 +79,7 @@ def test_a_directory_must_be_new_or_empty(quick, tmp_path):
 
 
 def test_a_full_disk_is_noticed_before_anything_is_stepped(quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_dir.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=10**9, free=1_000_000))
     context = quick(run_dir=tmp_path / "run")
     with pytest.raises(ConfigError, match=r"the disk is full: 1\.0 MB free at .*, and this run needs \d\.\d MB"):
         _ = context.run

@@ -12,7 +12,6 @@ change. A file is deleted when no checkpoint refers to it any more.
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ import numpy as np
 
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
+from maze_core.base.file_systems import flush
 from maze_core.base.saved_state import Count, Each, Entries, OrLeftOut, OrNone, Text, varies
 from maze_core.base.terminal_text import argument
 from maze_core.data.replay.frames import FrameStack, FrameStore
@@ -181,7 +181,7 @@ class RowLog:
         """Delete the files of the folder that no document refers to."""
         for name in self._names():
             if not any(f'"{name}"' in text for text in documents):
-                files.remove(self._folder / name, self._run_dir)
+                files.discard(self._folder / name, self._run_dir)
 
     def _append(self, first: int, columns: Tree) -> None:
         records = np.empty(len(next(iter(columns.values()))), self._dtype)
@@ -196,7 +196,7 @@ class RowLog:
             with files.open_file(self._folder / self._segments[-1].file, "ab", self._run_dir) as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                flush(file.fileno(), self._run_dir)
         except OSError as error:
             raise RunError(f"could not write the replay data in {self._folder}: {error.strerror or error}") from None
         segment = self._segments[-1]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
 
+from maze_core.base.file_systems import free_bytes
 from maze_core.base.tree import Tree
 from maze_core.envs.spaces import LeafSpec, Specs
 
@@ -54,9 +54,8 @@ def _layout(specs: Specs, num_envs: int) -> tuple[int, dict[str, int]]:
 
 def has_room(size: int) -> bool:
     """Return True when shared memory has room for `size` bytes. Writing without room would kill the process."""
-    with suppress(OSError):
-        return shutil.disk_usage(_MOUNT).free > 2 * size
-    return True
+    free = free_bytes(_MOUNT)
+    return free is None or free > 2 * size
 
 
 def with_prefix(prefix: str, specs: Specs) -> Specs:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from maze_core.base import files
 from maze_core.base.errors import RunError
+from maze_core.base.file_systems import flush
 from maze_core.run.saved.manifest import Extent
 
 _CHUNK = 1 << 20
@@ -32,7 +33,7 @@ class GrowingFile:
         try:
             with files.open_file(self._path, "rb") as file:
                 self._read_on(file)
-                os.fsync(file.fileno())
+                flush(file.fileno(), self._path.parent)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
+from maze_core.base.file_systems import is_in_use, say_once
 from maze_core.base.terminal_text import printable
 from maze_core.plugins.config.record import run_id
 from maze_core.run.saved.manifest import (
@@ -79,12 +80,13 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None
 
 def _tidy(folder: Path, previous: Path | None) -> None:
     """Finish an interrupted swap and remove its leftovers."""
-    found, root = standing(folder), root_of(folder)
+    found = standing(folder)
     if files.is_leftover(found.name, folder.name):
         _swap(found, folder, previous)
-    for name in files.names(folder.parent, root):
-        if files.is_leftover(name, folder.name):
-            files.remove(folder.with_name(name), root)
+        found = standing(folder)
+    for name in files.names(folder.parent, root_of(folder)):
+        if files.is_leftover(name, folder.name) and name != found.name:
+            _discard(folder.with_name(name))
 
 
 def _write_files(folder: Path, contents: dict[str, bytes], extents: dict[str, Extent]) -> None:
@@ -96,18 +98,32 @@ def _write_files(folder: Path, contents: dict[str, bytes], extents: dict[str, Ex
 
 
 def _swap(fresh: Path, folder: Path, previous: Path | None) -> None:
-    """Replace `folder` with `fresh`. At every moment `standing` finds a complete checkpoint."""
+    """Replace `folder` with `fresh`. At every moment `standing` finds a complete checkpoint.
+
+    Where the old one is in use and cannot be moved, the new one stays under its hidden name until the next swap.
+    """
     root, retired = root_of(folder), folder.with_name(files.leftover(folder.name, "old"))
     there = set(files.names(folder.parent, root)) - {fresh.name}
-    if folder.name in there:
-        if previous is not None and previous.name in there:
-            files.rename(previous, retired, root)
-        files.rename(folder, previous or retired, root)
-    files.rename(fresh, folder, root)
+    try:
+        if folder.name in there:
+            if previous is not None and previous.name in there:
+                files.rename(previous, retired, root)
+            files.rename(folder, previous or retired, root)
+        files.rename(fresh, folder, root)
+    except OSError as error:
+        if not is_in_use(error):
+            raise
+        say_once(f"note: {folder.parent}: the last checkpoint is in use, so the newest one has a hidden name for now")
     files.sync(folder.parent, root)
     if not there:
         files.sync(root, root)
-    files.remove(retired, root)
+    _discard(retired)
+
+
+def _discard(folder: Path) -> None:
+    """Remove an old checkpoint, or leave it to the next save."""
+    if not files.discard(folder, root_of(folder)):
+        say_once(f"note: {folder.parent}: a checkpoint that is no longer needed is in use; a later one removes it")
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:

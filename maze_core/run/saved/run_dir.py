@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import platform
 import re
-import shutil
 import time
 from contextlib import suppress
 from datetime import datetime
@@ -15,6 +13,7 @@ from typing import IO
 
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.base.file_systems import free_bytes, say_once, take_lock
 from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
@@ -133,8 +132,8 @@ def remove_run_dir(folder: Path) -> bool:
 
 def check_disk_space(folder: Path, needed: int) -> None:
     """Raise ConfigError if the disk of `folder` has fewer than `needed` bytes free."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
+    free = free_bytes(folder)
+    if free is not None and free < needed:
         raise ConfigError(
             f"the disk is full: {free / 1e6:.1f} MB free at {folder}, and this run needs {needed / 1e6:.1f} MB",
             "--run-dir",
@@ -152,29 +151,31 @@ def lock(folder: Path) -> IO[bytes]:
         file = files.open_file(folder / LOCK, "ab")
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
-    for patience in (0.05, None):  # once more, since `is_locked` holds it for a moment
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError:
-            if patience is None:
-                file.close()
-                hint = "Wait for it, or stop it first."
-                raise ConfigError(f"another process is training in {folder}", hint=hint) from None
-            time.sleep(patience)
+    try:
+        held = take_lock(file.fileno())
+        if held is False:
+            time.sleep(0.05)  # `is_locked` holds it for a moment
+            held = take_lock(file.fileno())
+    except OSError as error:
+        file.close()
+        raise ConfigError(f"{folder} cannot be locked: {error.strerror}") from error
+    if held is False:
+        file.close()
+        raise ConfigError(f"another process is training in {folder}", hint="Wait for it, or stop it first.")
+    if held is None:
+        say_once(f"note: the file system of {folder} has no locks: nothing keeps two processes from training there")
     return file
 
 
 def is_locked(folder: Path) -> bool:
-    """Return True if a process holds the run directory."""
+    """Return True if a process holds the run directory; False, too, where the file system has no locks."""
     try:
         with files.open_file(folder / LOCK, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return take_lock(file.fileno(), shared=True) is False
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    return False
 
 
 def find_run(path: Path) -> Path:

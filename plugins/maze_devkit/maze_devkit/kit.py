@@ -78,7 +78,7 @@ def check_plugin(
 def examine_all(wanted: Iterable[Check], claim: discovery.Declaration, bench: Bench) -> Iterator[Finding]:
     """Run checks of a plugin one after the other, each in a folder of its own."""
     for check in wanted:
-        with tempfile.TemporaryDirectory(prefix="maze-check-") as folder:
+        with tempfile.TemporaryDirectory(prefix="maze-check-", ignore_cleanup_errors=True) as folder:
             yield examine(check, Subject(claim, Path(folder), bench))
 
 

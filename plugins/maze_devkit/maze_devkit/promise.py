@@ -45,6 +45,7 @@ PROMISED = (
     "maze_core.cli.output",
     "maze_core.base.blame",
     "maze_core.base.files",
+    "maze_core.base.file_systems",
     "maze_core.cli.loggers.point_logger",
     "maze_core.cli.loggers.points",
     "maze_core.base.environment_variables",

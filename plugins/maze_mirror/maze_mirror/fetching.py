@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import re
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.file_systems import flush, free_bytes, take_lock
 from maze_core.base.terminal_text import printable
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.copier import Identity
@@ -104,8 +104,8 @@ def _placed(store: Store, index: Index, folder: Path) -> Index:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(folder.parent)
-        free = shutil.disk_usage(folder.parent).free
-        if free < index.size:
+        free = free_bytes(folder.parent)
+        if free is not None and free < index.size:
             problem = f"the disk is full: {free / 1e6:.1f} MB free, and the run has {index.size / 1e6:.1f} MB"
             raise ConfigError(problem, _FOLDER, "Next: free some space, or name a folder on another disk.")
         fresh.mkdir()
@@ -132,13 +132,10 @@ def _hold(folder: Path, wait: bool = True) -> int:
         OSError: it is no folder, or another process holds it and `wait` is False.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        if not wait:
-            os.close(descriptor)
-            raise  # otherwise the file system has no such locks: then nobody removes the folder
-    return descriptor
+    if not take_lock(descriptor, wait=wait) and not wait:
+        os.close(descriptor)
+        raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(folder))
+    return descriptor  # without locks in this file system, nobody removes the folder
 
 
 def _remove_leftovers(parent: Path) -> None:
@@ -176,7 +173,7 @@ def _write(store: Store, root: Path, path: str, parts: tuple[Part, ...]) -> None
                 file.flush()
             except OSError as error:
                 raise _unwritable(target, error) from None
-        os.fsync(file.fileno())
+        flush(file.fileno(), root)
 
 
 def _read(store: Store, part: Part) -> bytes:

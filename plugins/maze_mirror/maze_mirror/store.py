@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError
+from maze_core.base.file_systems import flush
 from maze_mirror.address import masked, protocol_of
 
 _BUCKETS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "ocilake", "tos", "hf")
@@ -111,4 +111,4 @@ def _write(path: Path, data: bytes) -> None:
         file.truncate()
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        flush(file.fileno(), path.parent)

@@ -53,7 +53,7 @@ def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.loa
         MazeError: the configuration does not fit, or the run fails.
     """
     config = config.model_copy(update={"callbacks": {}})
-    with TemporaryDirectory(prefix="maze-profile-") as folder, ExitStack() as stack:
+    with TemporaryDirectory(prefix="maze-profile-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         run = stack.enter_context(closing(api.start(config, Path(folder) / "run", load=load)))
         watch = Stopwatch(_settle(run))
         stack.enter_context(measured(run, watch))

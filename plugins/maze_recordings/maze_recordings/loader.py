@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tokenize import TokenError
+from typing import BinaryIO
 
 import numpy as np
 
 from maze_core.base import files
+from maze_core.base.file_systems import cannot_map, say_once
 from maze_core.base.progress import Report
 from maze_core.base.terminal_text import argument, printable
 from maze_core.base.tree import map_tree
@@ -173,12 +175,22 @@ class _Column:
                     raise ValueError(f"a row is {dtype} {shape[1:]} instead of {self.spec.dtype} {self.spec.shape}")
                 if os.fstat(file.fileno()).st_size < start + rows * self.spec.nbytes:
                     raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
-                mapped = np.memmap(file, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
-            return mapped.view(np.ndarray)
+                return self._mapped(file, start, (rows, *self.spec.shape))
         except (OSError, ValueError, TypeError, SyntaxError, RecursionError, TokenError) as error:
             # NumPy parses the header as a Python literal, which can raise any of these.
             reason = printable(getattr(error, "strerror", None) or error, 300)
             raise TrajectoryError(f"{self.path} is damaged: {reason}") from error
+
+    def _mapped(self, file: BinaryIO, start: int, shape: tuple[int, ...]) -> np.ndarray:
+        dtype = stored(self.spec.dtype)
+        try:
+            return np.memmap(file, dtype, "c", start, shape).view(np.ndarray)
+        except OSError as error:
+            if not cannot_map(error):
+                raise
+            say_once(f"note: the file system of {self.folder} maps no files into memory; they are read as a whole")
+            file.seek(start)
+            return np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
 
     def chunks(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield ranges of episodes with about 16,384 rows: first episode, end, first row, end."""

@@ -12,6 +12,7 @@ from gymnasium import Space
 
 from maze_core.base import files
 from maze_core.base.errors import RunError
+from maze_core.base.file_systems import flush
 from maze_core.base.tree import map_tree
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.spaces import LeafSpec
@@ -153,7 +154,7 @@ class TrajectoryWriter:
         for file in opened.values():
             try:
                 file.flush()
-                os.fsync(file.fileno())
+                flush(file.fileno(), self.folder)
             except OSError as error:
                 raise RunError(f"could not record to {self.folder}: {error.strerror}") from None
             finally:

@@ -74,6 +74,8 @@ class App:
         except (ConfigError, UnfitValueError) as error:
             # Its advice is for programs in Python.
             return self.refusal(RefusedRequestError(422, str(error).splitlines()[0]))
+        except RecursionError:
+            return self.refusal(RefusedRequestError(422, "the request is nested too deeply"))
         except Exception as error:  # noqa: BLE001 — whatever it is, other clients are served on
             to_stderr(f"error: {head.method} {head.path}: {describe(error)}")
             return self.refusal(RefusedRequestError(500, "the server failed; it has printed why"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,14 @@ class Server:
     def __init__(self, app: App, limits: Limits | None = None) -> None:
         self.app = app
         self.limits = limits or Limits()
+        # Half of the files that this process may open, where that is less.
+        self._most = min(self.limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self.receiving = 0
         """Bytes of bodies that have been promised and not yet answered."""
         self._open: dict[_Connection, asyncio.Task[Any]] = {}
         """Those that have been idle for the longest time come first."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._said: set[str] = set()
         self._stopped = False
         self._stop = asyncio.Event()
 
@@ -56,7 +60,7 @@ class Server:
     async def serve(self, listener: socket.socket) -> None:
         """Answer what comes to a listening socket until `stop`; then end all connections."""
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_say)
+        self._loop.set_exception_handler(self._say)
         accepting = await asyncio.start_server(self._connected, sock=listener)
         if not self._stopped:
             await self._stop.wait()
@@ -71,10 +75,18 @@ class Server:
         if (task := self._open.pop(connection, None)) is not None:  # else it had to make room
             self._open[connection] = task
 
+    def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Say once in one line what went wrong outside of any request, such as that no further files can be opened."""
+        error = context.get("exception")
+        line = f"warning: {context.get('message', 'error')}" + ("" if error is None else f": {error}")
+        if line not in self._said:
+            self._said.add(line)
+            to_stderr(line)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection, task = _Connection(self, reader, writer), asyncio.current_task()
         assert task is not None  # noqa: S101 — this is one
-        if len(self._open) >= self.limits.connections:
+        if len(self._open) >= self._most:
             oldest = next((each for each in self._open if each.idle), next(iter(self._open)))
             self._open.pop(oldest)
             oldest.abort()
@@ -131,16 +143,8 @@ class _Connection:
 
     async def _head(self) -> Head | None:
         """Return the head of the next request; None: the client has left."""
-        self.idle = not self._received
-        if self.idle:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.idle_seconds):
-                    await self._receive()
-            if not self._received:
-                return None
-            self.idle = False
-        if self._received.startswith(b"\r\n"):
-            del self._received[:2]  # some clients send it after a body
+        if not await self._begun():
+            return None
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 while (end := self._received.find(END)) < 0:
@@ -153,6 +157,19 @@ class _Connection:
         head = read_head(bytes(self._received[:end]), self._limits)
         del self._received[: end + len(END)]
         return head
+
+    async def _begun(self) -> bool:
+        """Wait for the first byte of a request; return False if none comes."""
+        self.idle = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.idle_seconds):
+                while True:
+                    while self._received.startswith(b"\r\n"):
+                        del self._received[:2]  # some clients send an empty line after a body
+                    if self._received not in (b"", b"\r") or not await self._receive():
+                        break
+        self.idle = False
+        return bool(self._received)
 
     async def _body(self, head: Head) -> bytes:
         """Return the body of a request."""
@@ -195,9 +212,3 @@ class _Connection:
             async with asyncio.timeout(self._limits.linger_seconds):
                 while await self._reader.read(_CHUNK):
                     pass
-
-
-def _say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say in one line what went wrong outside of any request, such as that no further files can be opened."""
-    error = context.get("exception")
-    to_stderr(f"warning: {context.get('message', 'error')}" + ("" if error is None else f": {error}"))

@@ -91,7 +91,9 @@ def bring_run(job: SweepJob, output: bytes) -> None:
     try:
         _fetch(copy_of(job), fresh)
         if run_dir.exists():
-            files.remove(run_dir, run_dir.parent)
+            old = run_dir.with_name(files.leftover(run_dir.name, "old"))
+            files.rename(run_dir, old, run_dir.parent)
+            files.discard(old, run_dir.parent)
         fresh.rename(run_dir)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -48,8 +48,10 @@ def _train(job: SweepJob) -> RunSummary:
     if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
         return api.resume(run_dir, load=load, agreed=job.config)
     if run_dir.exists():  # killed before its first checkpoint: nothing to resume
-        with lock(run_dir):
-            files.remove(run_dir, run_dir.parent)
+        old = run_dir.with_name(files.leftover(run_dir.name, "old"))
+        with lock(run_dir):  # the open lock would keep the folder there on some file systems
+            files.rename(run_dir, old, run_dir.parent)
+        files.discard(old, old.parent)
     source = None if job.init_from is None else Path(job.init_from)
     return api.train(load_run_config(job.config, load=load), run_dir, source, preset=job.preset, load=load)
 

@@ -6,6 +6,7 @@ import functools
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -140,8 +141,11 @@ class Sweep:
                 self._setup_searcher(self.folder)
         except ConfigError:
             if created:  # and locked: nobody else writes there
-                shutil.rmtree(self.folder)
+                shutil.rmtree(self.folder, ignore_errors=True)
             self.close()
+            if created:
+                with suppress(OSError):  # NFS keeps a folder with an open lock
+                    self.folder.rmdir()
             raise
         except GivenUp:
             self._refuse_to_wait("it was setting up")

@@ -8,7 +8,6 @@ So the points shown depend neither on a clock nor on the order of files nor on a
 from __future__ import annotations
 
 import math
-import os
 import re
 import struct
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from maze_core.base import files
+from maze_core.base.file_systems import flush
 
 if TYPE_CHECKING:
     from maze_core.envs.events.histograms import Histogram
@@ -94,7 +94,7 @@ class EventFile:
             for record in kept:
                 self._file.write(record.data)
             self._file.flush()
-            os.fsync(self._file.fileno())
+            flush(self._file.fileno(), run_dir)
             files.rename(unfinished, folder / _name_after(earlier), run_dir)
         except BaseException:
             self._records.close()
