@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
+
+from maze_core.base.saved_numbers import as_count
 
 
 @dataclass(slots=True)
@@ -36,6 +39,13 @@ class RunState:
     """The learner's step from which steps are compiled; None: not decided."""
     largest_batch: int = 0
     """Rows of the largest batch of a run whose steps may be compiled: smaller ones are remainders."""
+    compiled_kinds: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    """The kinds of steps that are compiled, by the digest of their operations: `from` the learner's step from which on
+    they are, and the counts that decide which steps of `whole` and of `filled` batches are compared."""
+    recorded_anew: int = 0
+    """Recordings that were made since something on which steps depend had changed within an epoch."""
+    gave_up_on: str | None = None
+    """The kind of device on which steps are neither compiled nor recorded any more."""
 
     def end_epoch(self) -> None:
         """Count the epoch."""
@@ -62,10 +72,33 @@ class RunState:
         return asdict(self)
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Restore the result of `saved()`; fields that an older version did not save keep their value."""
-        for field in fields(self):
-            if field.name in saved:
-                setattr(self, field.name, saved[field.name])
+        """Restore the result of `saved()`; fields that an older version did not save keep their value.
+
+        Raises:
+            ValueError: a value is none of its field.
+        """
+        for name in ("learning_began", "largest_batch", "recorded_anew"):
+            as_count(saved.get(name, 0), name)
+        as_count(saved.get("compiled_from") or 0, "compiled_from")
+        _check_kinds(saved.get("compiled_kinds", {}))
+        for each in fields(self):
+            if each.name in saved:
+                setattr(self, each.name, deepcopy(saved[each.name]))
+
+
+def _check_kinds(kinds: Any) -> None:
+    lengths = {"from": 1, "whole": 3, "filled": 3}
+    right = isinstance(kinds, dict) and all(
+        isinstance(kind, dict) and kind.keys() == lengths.keys() for kind in kinds.values()
+    )
+    if not right:
+        raise ValueError("its compiled_kinds are none")
+    for kind in kinds.values():
+        for name, counts in kind.items():
+            if not isinstance(counts, list) or len(counts) != lengths[name]:
+                raise ValueError(f"its compiled_kinds have no counts {name!r}")
+            for count in counts:
+                as_count(count, "compiled_kinds")
 
 
 @dataclass(slots=True)

@@ -29,7 +29,15 @@ GREW = {
     "/algorithm/collector/open/selector/values",
 }
 """Parts of the state that were empty, only had others in them, or lacked the rows that are open."""
-SINCE = {"compiled_from", "evaluated", "largest_batch", "learning_began"}
+SINCE = {
+    "compiled_from",
+    "compiled_kinds",
+    "evaluated",
+    "gave_up_on",
+    "largest_batch",
+    "learning_began",
+    "recorded_anew",
+}
 """Parts of the state that later versions added."""
 
 
