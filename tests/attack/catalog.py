@@ -16,6 +16,7 @@ from tests.attack.planted import SUBJECTS as PLANTED
 from tests.attack.planted import Planted
 from tests.attack.runs import plan_of
 from tests.attack.spaces import Spaces
+from tests.attack.traps import Traps
 from tests.attack.verdict import Verdict
 
 KILLED = ("ppo", "ppo+record", "sac", "sac+record", "es", "es+record", "a2c", "impala", "bc", "sacfd")
@@ -53,6 +54,7 @@ def _kills(subject: str, scratch: Path, seed: int) -> Any:
 KINDS: dict[str, Kind] = {
     "kills": Kind(_kills, KILLED, 0),
     "doors": Kind(Doors, ("sac",), 0),
+    "traps": Kind(Traps, ("a2c",), 0),
     "damaged": Kind(Damaged, SUBJECTS, 0.3),
     "planted": Kind(Planted, PLANTED, 0.25),
     "named": Kind(Named, ("ppo",), 0.1),

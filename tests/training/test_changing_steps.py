@@ -426,3 +426,60 @@ def test_filled_batches_draw_the_numbers_of_others(interpreted, quick, metrics):
         context.train()
     assert not runs[1].run.repeated.given_up
     assert_alike(*runs)
+
+
+def test_gradients_that_consist_of_rounding_are_no_difference(interpreted, also_installed, changed, taken, monkeypatch):
+    from maze_a2c.a2c import A2C
+
+    class Own(A2C):
+        @hookimpl
+        def compute_loss(self, policy, batch):
+            loss, value = super().compute_loss(policy, batch), policy.value(batch.obs)
+            return type(loss)(((value + 1e5) - (value.detach() + 1e5 + 1e-2)).pow(3).mean() * 1e3, loss.metrics)
+
+        def loss_constants(self):
+            return ()
+
+    also_installed("algorithm", "a2c", Own)
+    monkeypatch.setattr(compiled, "_APART", 0)
+    context = changed("a2c", lambda run: None)
+    assert not context.run.repeated.given_up
+
+
+LAYERS = {
+    "tanh": lambda: nn.Tanh(),
+    "gelu": lambda: nn.GELU(),
+    "elu": lambda: nn.ELU(),
+    "softplus": lambda: nn.Softplus(),
+    "hardtanh": lambda: nn.Hardtanh(),
+    "silu": lambda: nn.SiLU(),
+    "mish": lambda: nn.Mish(),
+    "prelu": lambda: nn.PReLU(),
+    "sigmoid": lambda: nn.Sigmoid(),
+    "layer norm": lambda: nn.LayerNorm(64),
+    "group norm": lambda: nn.GroupNorm(4, 64),
+    "rms norm": lambda: nn.RMSNorm(64),
+    "bilinear": lambda: nn.Sequential(nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Tanh(), nn.Linear(8, 64, bias=False)),
+}
+
+
+@pytest.mark.parametrize(
+    "layer", ["tanh", *(pytest.param(name, marks=pytest.mark.slow) for name in LAYERS if name != "tanh")]
+)
+@pytest.mark.parametrize("place", ["before a linear layer", "after one"])
+def test_layers_of_torch_are_compiled(interpreted, quick, layer, place):
+    class Own(Plugin):
+        @hookimpl(wrapper=True)
+        def build_policy(self):
+            policy = yield
+            more = [LAYERS[layer](), nn.Linear(64, 64)]
+            policy.encoder = nn.Sequential(policy.encoder, *(more if place.startswith("before") else reversed(more)))
+            policy.encoder.out_features = 64
+            return policy
+
+    env, values = RUNS["a2c"]
+    runs = [quick(env, "a2c", {**values, "compile": it}, callbacks={"own": Own}) for it in ("off", "on")]
+    for context in runs:
+        context.train()
+    assert not runs[1].run.repeated.given_up
+    assert_alike(*runs)

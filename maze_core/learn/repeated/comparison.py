@@ -123,14 +123,15 @@ class Comparison:
                 for number, parameter in enumerate(self._run.learner.parameters):
                     parameter.mul_(1 + (-1) ** number * torch.finfo(parameter.dtype).eps)
             rounded = self._of_code()
-        return [name for name in names if not self._is_rounding(*(r.get(name) for r in (found, again, rounded)), name)]
+        return [name for name in names if not self._is_rounding(name, found, again, rounded)]
 
-    def _is_rounding(self, ours: Tensor | None, again: Tensor | None, rounded: Tensor | None, name: str) -> bool:
+    def _is_rounding(self, name: str, found: Results, again: Results, rounded: Results) -> bool:
+        ours, once_more, other = (each.get(name) for each in (found, again, rounded))
         wanted = self._wanted.get(name)
-        if ours is None or again is None or rounded is None or wanted is None or ours.shape != wanted.shape:
+        if ours is None or once_more is None or other is None or wanted is None or ours.shape != wanted.shape:
             return False
-        same = torch.equal(again, wanted) if wanted.device.type == "cpu" else agree(again, wanted, 0.0)
-        return same and bool(_distance(ours, wanted) <= _NOISE * _distance(rounded, wanted))
+        same = torch.equal(once_more, wanted) if wanted.device.type == "cpu" else agree(once_more, wanted, 0.0)
+        return same and bool(_distance(ours, wanted) <= _NOISE * _distance(other, wanted))
 
 
 _GRADIENT = "the gradient of "

@@ -28,7 +28,7 @@ Library = Callable[[list[Tensor]], list[Tensor]]
 
 _LONG = 60.0
 """Seconds of waiting after which a line says what is waited for."""
-_LIMIT = 300.0
+_LIMIT = 600.0
 """Seconds that a run waits for the compiler: it takes 10 to 20 on a machine that has nothing else to do."""
 _LOOK = 0.2
 """Seconds of waiting between two looks at whether the run was asked to end."""
