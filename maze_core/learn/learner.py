@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FLUSH_AFTER = 50
 # Steps whose metrics are kept as tensors. Among the large tensors of each step more of these small ones would keep the
 # allocator from using its memory again: with 1,000 a run of TD3 took 620 MiB, with 50 it takes 300.
-_WATCH = "watch/loss and gradients"
+WATCH = "watch/loss and gradients"
 """Where `take_loss` puts what is not finite if the loss or a gradient is not."""
 
 
@@ -182,7 +182,7 @@ class Learner:
         Raises:
             RunError: as for `step`.
         """
-        self._keep({**metrics, _norm_of(group): norm})
+        self._keep({**metrics, norm_of(group): norm})
         watch = total + norm
         if not self._on_cpu:
             self._unchecked.append(watch)
@@ -206,11 +206,11 @@ class Learner:
         loss, gradients, norm = self.differentiated(loss, group, objective)
         self.clip(gradients, norm)
         self.optimizer.step()
-        return {**loss.metrics, _norm_of(group): norm, _WATCH: loss.total.detach() + norm}
+        return {**loss.metrics, norm_of(group): norm, WATCH: loss.total.detach() + norm}
 
     def count(self, scalars: dict[str, Tensor]) -> None:
         """Count a step that `take_loss` took, or a repetition of it."""
-        self._unchecked.append(scalars.pop(_WATCH))
+        self._unchecked.append(scalars.pop(WATCH))
         self._keep(scalars)
         self.steps += 1
 
@@ -342,7 +342,8 @@ class Learner:
         self._sums = {name: (total, n) for name, (total, n) in state["sums"].items()}
 
 
-def _norm_of(group: str | None) -> str:
+def norm_of(group: str | None) -> str:
+    """Return the name of the metric with the norm of a group's gradients; None: of all groups'."""
     return "grad_norm" if group is None else f"{group}_grad_norm"
 
 

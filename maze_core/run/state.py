@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from maze_core.base.saved_state import Count, Flag, Form, Number, OrLeftOut, OrNone, varies
+from maze_core.base.saved_state import Count, Entries, Flag, Form, Number, OrLeftOut, OrNone, Text, varies
 
+_COUNT = Count()
 _FORMS: dict[str, Form] = {
-    "int": OrLeftOut(Count()),
+    "int": OrLeftOut(_COUNT),
     "bool": OrLeftOut(Flag()),
     "float": OrLeftOut(Number(0.0)),
-    "int | None": OrLeftOut(OrNone(Count())),
+    "int | None": OrLeftOut(OrNone(_COUNT)),
     "float | None": OrLeftOut(OrNone(Number())),
+    "str | None": OrLeftOut(OrNone(Text())),
+    "dict[str, dict[str, list[int]]]": OrLeftOut(
+        Entries({"from": [_COUNT], "whole": [_COUNT] * 3, "filled": [_COUNT] * 3})
+    ),
 }
 """What a checkpoint may hold in the place of a field of each type; earlier versions lacked some."""
 
@@ -47,6 +53,13 @@ class RunState:
     """The learner's step from which steps are compiled; None: not decided."""
     largest_batch: int = 0
     """Rows of the largest batch of a run whose steps may be compiled: smaller ones are remainders."""
+    compiled_kinds: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    """The kinds of steps that are compiled, by the digest of their operations: `from` the learner's step from which on
+    they are, and the counts that decide which steps of `whole` and of `filled` batches are compared."""
+    recorded_anew: int = 0
+    """Recordings that were made since something on which steps depend had changed within an epoch."""
+    gave_up_on: str | None = None
+    """The kind of device on which steps are neither compiled nor recorded any more."""
 
     def end_epoch(self) -> None:
         """Count the epoch."""
@@ -70,13 +83,13 @@ class RunState:
 
     def saved(self) -> dict[str, Any]:
         """Return the fields by name."""
-        return {field.name: varies(getattr(self, field.name), _FORMS[str(field.type)]) for field in fields(self)}
+        return {each.name: varies(deepcopy(getattr(self, each.name)), _FORMS[str(each.type)]) for each in fields(self)}
 
     def load(self, saved: dict[str, Any]) -> None:
         """Restore the result of `saved()`; fields that an older version did not save keep their value."""
-        for field in fields(self):
-            if field.name in saved:
-                setattr(self, field.name, saved[field.name])
+        for each in fields(self):
+            if each.name in saved:
+                setattr(self, each.name, deepcopy(saved[each.name]))
 
 
 @dataclass(slots=True)

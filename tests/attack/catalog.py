@@ -19,6 +19,7 @@ from tests.attack.planted import Planted
 from tests.attack.runs import plan_of
 from tests.attack.settings import Settings
 from tests.attack.spaces import Spaces
+from tests.attack.traps import Traps
 from tests.attack.verdict import Verdict
 
 KILLED = ("ppo", "ppo+record", "sac", "sac+record", "es", "es+record", "a2c", "impala", "bc", "sacfd")
@@ -57,6 +58,7 @@ KINDS: dict[str, Kind] = {
     "kills": Kind(_kills, KILLED, 0),
     "doors": Kind(Doors, ("sac",), 0),
     "settings": Kind(Settings, ("ppo",), 0),
+    "traps": Kind(Traps, ("a2c",), 0),
     "damaged": Kind(Damaged, SUBJECTS, 0.3),
     "leaves": Kind(Leaves, tuple(ALTERED), 0),
     "planted": Kind(Planted, PLANTED, 0.25),

@@ -30,6 +30,12 @@ def test_every_case_holds() -> None:
     assert_all_hold(CASES, LEAST)
 
 
+@pytest.mark.slow
+def test_modules_of_the_current_folder_are_not_imported() -> None:
+    """By no process that a run starts: compilers, workers, environments."""
+    assert_all_hold(("traps",), 4)
+
+
 def assert_all_hold(cases: tuple[str, ...], least: int) -> None:
     """In a process of its own, with one thread: it forks for every case."""
     command = [sys.executable, "-m", "tests.attack", "--json", *cases]

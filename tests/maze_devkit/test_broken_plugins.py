@@ -156,7 +156,7 @@ BROKEN = [
 ]  # fmt: skip
 
 INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
-    "algorithm": ("hooks", "vector_env", "row_weights"),
+    "algorithm": ("compiles", "hooks", "vector_env", "row_weights"),
     "callback": ("hooks", "deterministic", "resumes"),
     "command": (
         "config_described",
@@ -171,7 +171,7 @@ INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
 """Checks that say nothing about the sound plugin of a kind."""
 
 
-ABILITIES = ("memory", "masks", "actors", "agents", "learners", "tensors", "critic_leaves", "row_weights")
+ABILITIES = ("memory", "masks", "actors", "agents", "learners", "tensors", "critic_leaves", "row_weights", "compiles")
 """Checks with tests and broken algorithms of their own."""
 
 

@@ -34,6 +34,26 @@ ON_DEVICE = ("a2c", "pg", "ppo", "trpo")
 """The algorithms that take rollouts of tensors."""
 WEIGHING = ("a2c", "pg", "ppo", "ppo_lagrangian")
 """The algorithms whose batches may be filled up."""
+COMPILED = (
+    *(
+        "a2c",
+        "airl",
+        "alphazero",
+        "apex",
+        "appo",
+        "bc",
+        "cql",
+        "ddpg",
+        "dqn",
+        "gail",
+        "iql",
+        "pg",
+        "ppo",
+        "ppo_lagrangian",
+    ),
+    *("pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
+)
+"""The algorithms whose steps are compiled."""
 NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
@@ -95,6 +115,7 @@ def _inapplicable(title, claim):
         *(NO_CONFIG if claim.kind == "command" else ()),
         *(("tensors",) if claim.kind == "algorithm" and claim.name not in ON_DEVICE else ()),
         *(("row_weights",) if claim.kind == "algorithm" and claim.name not in WEIGHING else ()),
+        *(("compiles",) if claim.kind == "algorithm" and claim.name not in COMPILED else ()),
         *(("hooks",) if claim.kind in NO_HOOKS else ()),
         *(("core_version",) if claim.distribution == discovery.CORE else ()),
     }

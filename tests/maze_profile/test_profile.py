@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_devkit.interpretation import Interpretation
 from maze_profile.parts import PARTS, measured
 from maze_profile.profiling import take_profile
 from maze_profile.stopwatch import REST, Stopwatch, cost_of_a_change
@@ -17,11 +18,9 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.learn.repeated import compiled
 from maze_core.learn.repeated.machine_code import Compilation
 from maze_core.run.context import RunContext
 from tests.conftest import QUICK
-from tests.interpreted import Interpretation
 
 SMALL = {**QUICK, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}
 
@@ -92,11 +91,11 @@ def test_slow_learning_is_found():
 
 
 def test_waiting_for_a_compiler_is_no_training(monkeypatch):
-    def wait(compilation):
+    def wait(compilation, interrupted):
         time.sleep(0.4)
         return compilation.made.result()
 
-    monkeypatch.setattr(compiled, "check_compiler", lambda: None)
+    monkeypatch.setattr(Compilation, "check", lambda: None)
     monkeypatch.setattr(Compilation, "__init__", lambda self, tape: setattr(self, "made", Interpretation(tape)))
     monkeypatch.setattr(Compilation, "result", wait)
     monkeypatch.setattr(Compilation, "close", lambda self: None)

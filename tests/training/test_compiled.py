@@ -16,6 +16,8 @@ from maze_core import Plugin, hookimpl
 from maze_core.base.errors import RunError
 from maze_core.learn.optimizers.traced_adam import TracedAdam
 from maze_core.learn.repeated import compiled, machine_code
+from maze_core.learn.repeated.steps import RepeatedSteps
+from maze_core.run import building
 from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
 from tests.interpreted import losses
@@ -253,7 +255,7 @@ def test_what_depends_on_more_than_tensors_is_not_compiled(interpreted, also_ins
         context = quick("Pendulum-v1", "sac", {**SMALL, "compile": setting})
         context.train()
         runs.append(context)
-    pattern = f"note: the updates of sac are not compiled: .*({reason}).*; the run goes on"
+    pattern = f"note: the updates of sac are not compiled( from step 2 on)?: .*({reason}).*; the run goes on"
     assert re.search(pattern, capfd.readouterr().err)
     exact = 1e-6 if what == "outside" else 0  # there the first step is compiled, and right
     for mine, theirs in zip(*(context.policy.parameters() for context in runs), strict=True):
@@ -272,11 +274,18 @@ def test_who_asked_for_nothing_is_not_told_what_cannot_be_compiled(
     assert ("the run goes on" in capfd.readouterr().err) == asked
 
 
-@pytest.mark.parametrize("what", ["result", "gradient", "step of the optimizer"])
-def test_one_wrong_number_of_a_compiler_is_noticed(interpreted, started, monkeypatch, what, capfd):
+@pytest.mark.parametrize(
+    ("what", "named"),
+    [
+        ("result", "the metric 'policy'"),
+        ("gradient", "the gradient of policy.value_head"),
+        ("step of the optimizer", "the optimizer's step of policy.value_head"),
+    ],
+)
+def test_one_wrong_number_of_a_compiler_is_noticed(interpreted, started, monkeypatch, what, named, capfd):
     class Wrong(compiled.Compilation):
-        def result(self):
-            right = super().result()
+        def result(self, interrupted):
+            right = super().result(interrupted)
             return lambda inputs: [each * (1 + 0.05 * (place == 2)) for place, each in enumerate(right(inputs))]
 
     def clipped(found, limit):
@@ -295,7 +304,10 @@ def test_one_wrong_number_of_a_compiler_is_noticed(interpreted, started, monkeyp
     monkeypatch.setattr(*patched[what])
     context = started("ppo")
     context.train()
-    assert "ppo are not compiled: the compiled ones give other results; the run goes on" in capfd.readouterr().err
+    pattern = (
+        f"ppo are not compiled( from step 2 on)?: the compiled ones give other results for {named}.*; the run goes on"
+    )
+    assert re.search(pattern, capfd.readouterr().err)
     assert context.run.repeated.given_up
 
 
@@ -320,12 +332,14 @@ def test_compiled_steps_follow_what_a_plugin_sets(interpreted, started, name):
 
 
 def test_few_kinds_are_compiled(interpreted, started, monkeypatch, capfd):
-    monkeypatch.setattr(compiled, "_KINDS", 1)
+    monkeypatch.setattr(
+        building,
+        "repeated_steps",
+        lambda run: RepeatedSteps(run, compiled.CompileRecorder(run, at_once=True, kinds=1)),
+    )
     context = started("td3")
     context.train()
-    assert (
-        "td3 are not compiled: its batches have more than 1 kinds or sizes; the run goes on" in capfd.readouterr().err
-    )
+    assert "td3 are not compiled from step 3 on: its steps have more than 1 kinds" in capfd.readouterr().err
     assert context.run.repeated.given_up
 
 

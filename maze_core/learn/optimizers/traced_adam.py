@@ -70,6 +70,11 @@ class TracedAdam:
         for group, part in zip(self._groups, parts, strict=True):
             group.step(part, takes & self._ready)
 
+    @property
+    def changed(self) -> list[Tensor]:
+        """What a step changes, but for the counts."""
+        return [tensor for group in self._groups for tensor in group.changed]
+
     def count(self) -> None:
         """Count a step."""
         for group in self._groups:
@@ -84,6 +89,10 @@ class _Group:
         self._counts = state["counts"][0].numpy()
         self._numbers = torch.zeros(5)
         self._written = self._numbers.numpy()
+
+    @property
+    def changed(self) -> list[Tensor]:
+        return [*self._parameters, self._mean, self._square]
 
     def prepare(self) -> bool:
         (first, second), counts = self._group["betas"], self._counts.tolist()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.repeated.compiled import CompileRecorder
 from maze_core.learn.repeated.cuda import GraphRecorder
-from maze_core.learn.repeated.steps import RepeatedSteps, note_failure, unrepeatable
+from maze_core.learn.repeated.steps import RepeatedSteps, note_failure
+from maze_core.learn.repeated.surroundings import unrepeatable
 
 if TYPE_CHECKING:
     from maze_core.plugins.hookspecs import Run

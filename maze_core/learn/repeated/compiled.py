@@ -7,8 +7,11 @@ afterwards. A long run compiles in the background, and takes the result into use
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,13 +22,13 @@ from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import clip_factor
 from maze_core.learn.optimizers.adam import Adam, parts_of
 from maze_core.learn.optimizers.traced_adam import TracedAdam
-from maze_core.learn.repeated.machine_code import Compilation, Library, check_compiler
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, tensors_of, undone
+from maze_core.learn.repeated.comparison import Comparison, Results, Schedule, kept, results
+from maze_core.learn.repeated.machine_code import Compilation, Library
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse
+from maze_core.learn.repeated.surroundings import networks_of, tensors_of
 from maze_core.learn.repeated.tape import Tape
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from maze_core.data.batch import Batch
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.plugins.hookspecs import Run
@@ -37,24 +40,36 @@ REPAYS = 30_000
 _AHEAD = 5_000
 """Steps from the beginning of compiling to the first compiled one, which waits for the compiler if it is not done. The
 number is fixed, so that a resumed run goes on like an unbroken one."""
-_KINDS = 4
-"""Kinds of batches that are compiled."""
-_CHECKED = 3
-"""Steps of each kind that are compared with those of the code."""
-_AGREE = 0.02
-"""How far gradients and scalars may differ from those of the code, relative to their norm. A row whose activation is
-just at a bend may count on either side of it."""
-_ROUNDING = 1e-5
-"""How far single numbers that are no gradients may differ: the log-ratio of a policy that has not moved is rounding."""
+_APART = 250
+"""Steps between two later comparisons: each takes as long as about two."""
 
 
 class CompileRecorder:
-    """Compiles steps: from the first on, or beside the training of a run that is long enough."""
+    """Compiles steps: from the first on, or beside the training of a run that is long enough.
+
+    Args:
+        run: the run.
+        at_once: True: from the first step on.
+        make: what compiles; None: a `Compilation`.
+        compared: the first steps of each kind that are compared with those of the code.
+        kinds: kinds of steps that are compiled.
+    """
 
     failure = "not compiled"
+    reads_settings = True
 
-    def __init__(self, run: Run, *, at_once: bool) -> None:
-        self._run, self._at_once = run, at_once
+    def __init__(
+        self,
+        run: Run,
+        *,
+        at_once: bool,
+        make: type[Compilation] | None = None,
+        compared: int = 3,
+        kinds: int = 4,
+    ) -> None:
+        self._run, self._at_once, self._make = run, at_once, make or Compilation
+        self._compared, self._kinds = compared, kinds
+        self._programs: dict[str, Program] = {}
         self._rows = getattr(run.config.algorithm, "batch_size", math.inf)
 
     def begin_step(self, batch: Batch) -> bool:
@@ -81,40 +96,75 @@ class CompileRecorder:
         return run.learner.steps * (1 - done) / (done - began) if done > began else math.inf
 
     def record(self, batch: Batch) -> Step:
-        """Begin to compile the step of a batch."""
-        check_compiler()
+        """Write the step of a batch down, and begin to compile it, unless an earlier one consists of the same."""
+        self._make.check()
         try:
-            return CompiledStep(self._run, batch)
+            tape = Tape(batch.leaves)
+            step = CompiledStep(self._run, batch, tape)
+            description = tape.description(step.outputs)
+            digest = hashlib.sha256(json.dumps(description).encode()).hexdigest()
+            if digest not in self._programs:
+                self._programs[digest] = Program(self._counts_of(digest), self._make(description))
         except CannotRepeatError as error:
             raise self._refusal(str(error)) from error
+        step.program = self._programs[digest]
+        return step
+
+    def _counts_of(self, digest: str) -> dict[str, list[int]]:
+        """Return what a checkpoint holds about a kind of steps."""
+        state, steps = self._run.state, self._run.learner.steps
+        if digest not in state.compiled_kinds:
+            if len(state.compiled_kinds) >= self._kinds:
+                raise CannotRepeatError(f"its steps have more than {self._kinds} kinds")
+            first = max(state.compiled_from or 0, steps if self._at_once else steps + _AHEAD)
+            compared = [self._compared, self._run.epoch, steps]
+            state.compiled_kinds[digest] = {"from": [first], "whole": compared, "filled": compared.copy()}
+        return state.compiled_kinds[digest]
 
     def _refusal(self, reason: str) -> CannotRepeatError:
         """Return the error for a run whose steps are not made for it: who has not asked for it need not know."""
-        return CannotRepeatError(reason if self._at_once else "")
+        told = self._at_once or any(program.library is not None for program in self._programs.values())
+        return CannotRepeatError(reason if told else "")
 
-    def make_room(self, recorded: dict[Hashable, Step]) -> None:
-        """Compile no more than a few kinds of batches."""
-        if len(recorded) >= _KINDS:
-            raise self._refusal(f"its batches have more than {_KINDS} kinds or sizes")
+    def close(self) -> None:
+        """End the compilers; safe to call twice."""
+        for program in self._programs.values():
+            program.compilation.close()
+        self._programs.clear()
+
+
+@dataclass
+class Program:
+    """The machine code of the steps of one kind."""
+
+    counts: dict[str, list[int]]
+    """See `RunState.compiled_kinds`."""
+    compilation: Compilation
+    library: Library | None = None
+    """None: it was not used yet."""
 
 
 class CompiledStep:
     """The loss of one kind of batch and its gradients as machine code.
 
+    Args:
+        run: the run.
+        batch: the one with which operations are recorded. Nothing is learnt from it.
+        tape: records them.
+
     Raises:
         CannotRepeatError: it cannot be compiled. The message is empty where the loss brings gradients of its own.
     """
 
-    def __init__(self, run: Run, batch: Batch) -> None:
+    program: Program
+
+    def __init__(self, run: Run, batch: Batch, tape: Tape) -> None:
         self._run = run
-        self._unchecked = {"whole": _CHECKED, "filled": _CHECKED}
         self._changed = [*tensors_of(run), *_state_of(run.learner.optimizer)]
-        tape = Tape(batch.leaves)
-        with undone(run, self._changed), errors_refuse():
-            outputs = self._recorded(tape, batch)
-        self._compilation = Compilation(tape.description(outputs))
-        self._library: Library | None = None
+        with kept(run, self._changed), errors_refuse():
+            self.outputs = self._recorded(tape, batch)
         self._draws, self._constants = tape.draws, [constant.detach() for constant in tape.constants]
+        self.draws = bool(tape.draws)
 
     def _recorded(self, tape: Tape, batch: Batch) -> list[Tensor]:
         """Take the operations of a step down.
@@ -124,20 +174,22 @@ class CompiledStep:
         Returns the norm of all gradients before clipping, the loss, its metrics and row results.
         """
         run, learner = self._run, self._run.learner
-        parameters, kept = learner.parameters_of(batch.group), _attributes(run)
+        parameters = [parameter for parameter in learner.parameters_of(batch.group) if parameter.requires_grad]
+        before = _attributes(run)
         run.algorithm.row_results = {}
         with tape:
             loss = run.hooks.compute_loss(run.policy, batch)
-            if is_written_out(loss.total):
-                raise CannotRepeatError("")
+            if is_written_out(loss.total) or not (parameters and loss.total.requires_grad):
+                raise CannotRepeatError("")  # the code itself says what is wrong with a loss without gradients
             found = torch.autograd.grad(loss.total, parameters, allow_unused=True)
             total, (norm, gradient) = loss.total.detach(), _clipped(found, learner.max_grad_norm)
-        _check_kept(kept, _attributes(run))
+        _check_kept(before, _attributes(run))
         rows = run.algorithm.row_results
         self._learning = [p for p, each in zip(parameters, found, strict=True) if each is not None]
         kept_gradient = torch.zeros_like(gradient)
         self._gradients = list(parts_of(kept_gradient, self._learning))
-        self._adam = TracedAdam.of(learner.optimizer, self._learning)
+        alone = learner.plugins_optimizer is None
+        self._adam = TracedAdam.of(learner.optimizer, self._learning) if alone else None
         with tape:
             kept_gradient.copy_(gradient)
             if self._adam is not None:
@@ -148,23 +200,23 @@ class CompiledStep:
     @property
     def is_due(self) -> bool:
         """False while the compiler works beside the training."""
-        return self._run.learner.steps >= (self._run.state.compiled_from or 0)
-
-    def close(self) -> None:
-        """End the compiler."""
-        self._compilation.close()
+        return self._run.learner.steps >= self.program.counts["from"][0]
 
     def take(self, batch: Batch, filled: Batch) -> None:
         """Take the learner's step."""
-        which = "whole" if len(batch) == len(filled) else "filled"
-        if self._unchecked[which]:
-            self._check(batch, filled)
-            self._unchecked[which] -= 1
-        learner = self._run.learner
+        run, learner = self._run, self._run.learner
+        schedule = Schedule(self.program.counts["whole" if len(batch) == len(filled) else "filled"], _APART)
+        comparison = Comparison(run, batch, self._changed) if schedule.is_due(run) else None
         optimizes, (norm, total, *others) = self._computed(filled)
-        learner.set_gradients(self._learning, self._gradients)
         metrics = dict(zip(self._names, others, strict=False))
-        self._run.algorithm.row_results = dict(zip(self._row_names, others[len(self._names) :], strict=True))
+        run.algorithm.row_results = dict(zip(self._row_names, others[len(self._names) :], strict=True))
+        if comparison is not None:
+            rows = {name: leaf[: len(batch)] for name, leaf in run.algorithm.row_results.items()}
+            self._check(
+                comparison, results(run, self._learning, self._gradients, norm, total, metrics, rows), optimizes
+            )
+            schedule.count(run)
+        learner.set_gradients(self._learning, self._gradients)
         learner.check_finite(total, norm, metrics, batch.group)
         if optimizes and self._adam is not None:
             self._adam.count()
@@ -174,50 +226,24 @@ class CompiledStep:
 
     def _computed(self, batch: Batch) -> tuple[bool, list[Tensor]]:
         """Return whether the parameters were changed, and the outputs."""
-        if self._library is None:
-            self._library = self._compilation.result()
-            step, objective = self._run.learner.steps + 1, f" ({batch.objective})" if batch.objective else ""
-            name = f"{self._run.algorithm.config.name}{objective}"
-            to_stderr(f"note: the updates of {name} are compiled from step {step:,} on")
+        library = self.program.library or self._library(batch.objective)
         optimizes = self._adam is not None and self._adam.prepare()
-        return optimizes, self._library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
+        return optimizes, library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
 
-    def _check(self, batch: Batch, filled: Batch) -> None:
-        """Raise CannotRepeatError where the code gives other results for the batch, or leaves other buffers."""
-        run, learner = self._run, self._run.learner
-        learning = {id(parameter) for parameter in self._learning}
-        still = [tensor for tensor in tensors_of(run) if id(tensor) not in learning]
-        with undone(run, self._changed):
-            loss = run.hooks.compute_loss(run.policy, batch)
-            loss, gradients, norm = learner.differentiated(loss, batch.group, batch.objective)
-            learner.clip(gradients, norm)
-            rows = run.algorithm.row_results.values()
-            others = [norm, loss.total, *loss.metrics.values(), *rows, *still]
-            wanted = [each.detach().clone() for each in (*gradients, *others)]
-        rounding = [0.0] * len(gradients) + [_ROUNDING] * len(others)
-        with undone(run, self._changed):
-            optimizes, results = self._computed(filled)
-            first = len(results) - len(self._row_names)
-            found = [*self._gradients, *results[:first], *(rows[: len(batch)] for rows in results[first:]), *still]
-            same = len(found) == len(wanted) and all(map(_agree, found, wanted, rounding))
-            if optimizes and self._adam is not None:
-                self._adam.count()
-            changed = [tensor.detach().clone() for tensor in self._optimized()]
-        if not same or (optimizes and not self._optimizes_alike(changed)):
-            raise CannotRepeatError("the compiled ones give other results")
+    def _library(self, objective: str) -> Library:
+        self.program.library = library = self.program.compilation.result(lambda: self._run.interrupted)
+        name = f"{self._run.algorithm.config.name}{f' ({objective})' if objective else ''}"
+        to_stderr(f"note: the updates of {name} are compiled from step {self._run.learner.steps + 1:,} on")
+        return library
 
-    def _optimized(self) -> list[Tensor]:
-        return [*self._learning, *_state_of(self._run.learner.optimizer)]
-
-    def _optimizes_alike(self, found: list[Tensor]) -> bool:
-        """Return True if the optimizer makes the same of what a step changes, given the same gradients."""
-        learner, optimized = self._run.learner, self._optimized()
-        before = [tensor.detach().clone() for tensor in optimized]
-        with undone(self._run, self._changed):
-            learner.set_gradients(self._learning, self._gradients)
-            learner.optimizer.step()
-            changes = [tensor.detach() - old for tensor, old in zip(optimized, before, strict=True)]
-        return all(_agree(ours - old, change, 0.0) for ours, old, change in zip(found, before, changes, strict=True))
+    def _check(self, comparison: Comparison, found: Results, optimizes: bool) -> None:
+        """Raise CannotRepeatError, with all as it was before the step, where the code gives other results."""
+        differing = comparison.differing(found)
+        if not differing and optimizes and self._adam is not None:
+            differing = comparison.optimizes_alike(self._learning, self._gradients, self._adam.changed)
+        if differing:
+            comparison.undo()
+            raise CannotRepeatError(f"the compiled ones give other results for {differing}")
 
 
 def _clipped(found: Sequence[Tensor | None], limit: float) -> tuple[Tensor, Tensor]:
@@ -238,7 +264,7 @@ def _attributes(run: Run) -> dict[tuple[str, str], Any]:
     """Return what the attributes of the algorithm and of all networks are, but for `row_results`."""
     networks = {
         f"{name}.{place}".strip("."): module
-        for name, network in _networks(run).items()
+        for name, network in networks_of(run).items()
         for place, module in network.named_modules()
     }
     owners = {"the algorithm": run.algorithm, **networks}
@@ -247,20 +273,8 @@ def _attributes(run: Run) -> dict[tuple[str, str], Any]:
     return found
 
 
-def _networks(run: Run) -> dict[str, nn.Module]:
-    return {"policy": run.policy, **run.modules}
-
-
 def _check_kept(before: dict[tuple[str, str], Any], after: dict[tuple[str, str], Any]) -> None:
     """Raise CannotRepeatError where the loss has set an attribute: the compiled one would not."""
     for owner, name in after:
         if (owner, name) not in before or before[owner, name] is not after[owner, name]:
             raise CannotRepeatError(f"compute_loss sets {name!r} of {owner}; what it keeps belongs in `row_results`")
-
-
-def _agree(found: Tensor, wanted: Tensor, rounding: float) -> bool:
-    """Whether two results are the same; `rounding`: by how much their numbers may differ in any case."""
-    if found.shape != wanted.shape:
-        return False
-    difference, size = (found.double() - wanted.double()).norm(), wanted.double().norm()
-    return not size.isfinite() or bool(difference <= _AGREE * size + 1e-6 + rounding * wanted.numel() ** 0.5)

@@ -88,6 +88,7 @@ def _make_cheaper(module: Any, examples: list[Any]) -> None:
                 other = _turned(graph, *node.args)
             else:
                 continue
+            other.meta.update(node.meta)  # what is replaced next may read it
             node.replace_all_uses_with(other)
             graph.erase_node(node)
     module.recompile()

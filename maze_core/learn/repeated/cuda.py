@@ -6,24 +6,29 @@ several hundred.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse, generators_of, tensors_of, undone
+from maze_core.learn.learner import WATCH, norm_of
+from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.repeated.comparison import Comparison, Schedule, generators_of, kept, random_states, results
+from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse
+from maze_core.learn.repeated.surroundings import tensors_of
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from maze_core.base.tree import TensorTree
     from maze_core.data.batch import Batch, Loss
-    from maze_core.learn.optimizers.adam import Adam
     from maze_core.plugins.hookspecs import Run
 
 _WARM_UPS = 2
 """Steps before a recording: libraries allocate their workspace in the first."""
-_KEPT = 16
-"""Recordings of different kinds of batches that are kept."""
+_APART = 1_000
+"""Steps between two comparisons of a recording with the code, at least: each takes as long as about ten."""
 _AGREE = 1e-4
 """How far the results of a recording may differ from those of the code, relative to 1 or to the value."""
 
@@ -57,33 +62,64 @@ class Graph:
 class _RecordedStep:
     is_due = True
 
-    def __init__(self, run: Run, graph: Graph) -> None:
-        self._learner, self._algorithm, self._graph = run.learner, run.algorithm, graph
+    def __init__(self, run: Run, graph: Graph, *, draws: bool) -> None:
+        self._run, self._graph, self.draws = run, graph, draws
         self._gradients = [(parameter, parameter.grad) for parameter in run.learner.parameters]
+        self._schedule = Schedule([0, run.epoch, run.learner.steps], _APART)  # this one is compared
 
     def take(self, batch: Batch, filled: Batch) -> None:
+        run = self._run
+        due = self._schedule.is_due(run)
+        comparison = Comparison(run, batch, changed_by_steps(run)) if due else None
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
-        scalars, self._algorithm.row_results = self._graph.repeat(filled)
-        self._learner.count(scalars)
+        scalars, run.algorithm.row_results = self._graph.repeat(filled)
+        if comparison is not None:
+            self._check(comparison, dict(scalars), batch)
+            self._schedule.count(run)
+        run.learner.count(scalars)
 
-    def close(self) -> None:
-        pass
+    def _check(self, comparison: Comparison, scalars: TensorTree, batch: Batch) -> None:
+        """Raise CannotRepeatError, with all as it was before the step, where the code gives other results."""
+        run = self._run
+        parameters = [parameter for parameter in run.learner.parameters if parameter.grad is not None]
+        gradients = [cast("Tensor", parameter.grad) for parameter in parameters]
+        norm, watch = scalars.pop(norm_of(batch.group)), scalars.pop(WATCH)
+        rows = {name: leaf[: len(batch)] for name, leaf in run.algorithm.row_results.items()}
+        found = results(run, parameters, gradients, norm, watch - norm, scalars, rows)
+        differing = comparison.differing(found)
+        if not differing:
+            changed = [*parameters, *cast(Adam, run.learner.optimizer).tensors()]
+            differing = comparison.optimizes_alike(parameters, gradients, changed)
+            run.learner.set_gradients(parameters, gradients)
+        if differing:
+            comparison.undo()
+            raise CannotRepeatError(f"its recording gives other results for {differing}")
+
+
+def changed_by_steps(run: Run) -> list[Tensor]:
+    """Return all tensors that a step changes; the optimizer is Maze's Adam."""
+    return [*tensors_of(run), *cast(Adam, run.learner.optimizer).tensors()]
 
 
 class GraphRecorder:
     """Records steps as CUDA graphs, from the first step on."""
 
     failure = "not repeated from a recording"
+    reads_settings = False
 
     def __init__(self, run: Run, make: Callable[..., Graph] = Graph) -> None:
         self._run, self._learner, self._make = run, run.learner, make
-        self._optimizer = cast("Adam", run.learner.optimizer)  # others are not recorded
-        self._optimizer.rates_on_device()
+        self._optimizer: Adam | None = None
 
     def begin_step(self, batch: Batch) -> bool:
         """Let the recordings see the learning rates of this step."""
-        self._optimizer.refresh_rates()
+        optimizer = self._learner.optimizer
+        if type(optimizer) is Adam:  # others are not recorded
+            if optimizer is not self._optimizer:
+                self._optimizer = optimizer
+                optimizer.rates_on_device()
+            optimizer.refresh_rates()
         return True
 
     def record(self, batch: Batch) -> Step:
@@ -93,29 +129,31 @@ class GraphRecorder:
             loss: Loss = self._run.hooks.compute_loss(self._run.policy, of)
             return self._learner.take_loss(loss, of.group, of.objective), dict(self._run.algorithm.row_results)
 
+        if type(self._learner.optimizer) is not Adam or self._learner.plugins_optimizer is not None:
+            raise CannotRepeatError("its optimizer is another one than Maze's Adam")
         with errors_refuse(), self._undone():
-            return _RecordedStep(self._run, self._checked(batch, take))
+            return self._checked(batch, take)
 
-    def make_room(self, recorded: dict[Hashable, Step]) -> None:
-        """Delete the oldest recording where there are too many."""
-        if len(recorded) >= _KEPT:
-            del recorded[next(iter(recorded))]
+    def close(self) -> None:
+        """Do nothing: recordings end with the steps."""
 
-    def _checked(self, batch: Batch, take: Take) -> Graph:
+    def _checked(self, batch: Batch, take: Take) -> Step:
         with _beside(self._run.device):
             for _ in range(_WARM_UPS):
                 with self._undone():
+                    before = random_states(self._run)
                     wanted = {name: value.clone() for name, value in take(batch)[0].items()}
+                    drawing = random_states(self._run) != before
         graph = self._make(batch, take, generators_of(self._run))
         with self._undone():
             found, _ = graph.repeat(batch)
         agree = all(torch.allclose(found[name], wanted[name].float(), _AGREE, _AGREE, equal_nan=True) for name in found)
         if not agree:
             raise CannotRepeatError("its recording gives other results")
-        return graph
+        return _RecordedStep(self._run, graph, draws=drawing)
 
     def _undone(self) -> Any:
-        return undone(self._run, [*tensors_of(self._run), *self._optimizer.tensors()])
+        return kept(self._run, changed_by_steps(self._run))
 
 
 @contextmanager

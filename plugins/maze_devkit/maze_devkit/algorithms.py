@@ -11,7 +11,7 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.run import api
-from maze_devkit import abilities, altered, called_hooks, defaults, elsewhere, row_weights, runs
+from maze_devkit import abilities, altered, called_hooks, compiled_steps, defaults, elsewhere, row_weights, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
 from maze_devkit.probes import Ending
@@ -211,6 +211,7 @@ CHECKS = (
     *abilities.CHECKS,
     *row_weights.CHECKS,
     called_hooks.CHECK,
+    *compiled_steps.CHECKS,
     Check(
         "host_synchronisation",
         "`compute_loss` calls nothing that waits for the device: `item`, `tolist`, `numpy`, `cpu`, `bool`, `float`.",
