@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.base.kept_settings import settings_kept
 from maze_core.envs.codecs import follow
 from maze_core.envs.spaces import is_narrow, leaves
 from maze_core.plugins.closing import releasing
@@ -70,6 +71,7 @@ def _is_large(values: np.ndarray) -> bool:
     return bool((np.abs(values.astype(np.float64)) >= _LARGE).any())
 
 
+@settings_kept()
 def _seen(env: gymnasium.Env[Any, Any], doubtful: list[Leaf]) -> list[tuple[Leaf, np.ndarray]]:
     """Return what some random steps show of leaves, [T, d] float64."""
     seen = [env.reset(seed=0)[0]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from maze_core.base.kept_settings import settings_kept
 from maze_core.base.process_state import isolated_rng, torch_threads
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.envs.spaces import allocate, space_specs
@@ -56,7 +57,7 @@ class RunEvaluation:
             ConfigError: an observation does not fit the declared space.
         """
         env = self._env
-        with isolated_rng(integer_seed(self._seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
+        with settings_kept(), isolated_rng(integer_seed(self._seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
             seeds = self._episode_seeds(FINAL_EVALUATION)
             first = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
             env.reset(seeds, first)
