@@ -49,7 +49,7 @@ def initialize(run: Run, init_from: Path | None = None) -> None:
         run.init_from = find_run(init_from)
     _build_algorithm(run)
     if not run.environments.kind.agents:
-        env, wrappers = run.env_builder("looking"), len(run.config.wrappers)
+        env, wrappers = run.env_builder("trial"), len(run.config.wrappers)
         run.notes += seen_notes(run.observation_space, first, lambda: env.single(0), wrappers)
 
 

@@ -89,7 +89,7 @@ class RunEnvironments:
 
     def forgotten(self) -> str | None:
         """Return a note about a wrapper whose state cannot be saved; None: there is none."""
-        builder = self.builder("looking")
+        builder = self.builder("trial")
         unknown = any("attributes" in state for memory in self.kind.memory for state in memory)
         return forgotten(lambda: builder.single(0)) if unknown and not self.kind.agents else None
 
@@ -98,7 +98,7 @@ class RunEnvironments:
         """A note for evaluations that do not get what a wrapper of training remembers; None: nothing is needed."""
         if self.kind.agents or not any("attributes" in state for memory in self.kind.memory for state in memory):
             return None
-        with releasing(self.builder("looking").single(0)) as env:
+        with releasing(self.builder("trial").single(0)) as env:
             name = remembering(env)
         advice = "" if name is None else advice_for(name)
         if name is None or advice == "normalize_reward":  # evaluations report raw rewards

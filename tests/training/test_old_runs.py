@@ -61,8 +61,11 @@ def assert_parameters(policy, saved):
 
 
 def lost_or_changed(before, after):
-    """The entries of a saved state that are not in a later one as they were."""
-    kept = before.keys() - {"seconds"}
+    """The entries of a saved state that are not in a later one as they were.
+
+    Evaluations no longer remember anything of their own where there are training environments.
+    """
+    kept = before.keys() - {"seconds", "evaluated", "evaluation_memory"}
     first, second = (dict(walk(plain({key: state[key] for key in kept}))) for state in (before, after))
     for old_place, place in MOVED.items():
         first = {path.replace(old_place, place): value for path, value in first.items()}
