@@ -69,6 +69,16 @@ def causes(error: BaseException, *links: str) -> Iterator[BaseException]:
         led = next((cause for link in links or ("__cause__", "__context__") if (cause := getattr(led, link))), None)
 
 
+def broken_package(error: BaseException, own: str = "") -> str:
+    """Return the third-party package, other than `own`, that raised while it was imported; empty if none did."""
+    for each in causes(error, "__cause__"):
+        imported = [frame for frame, _ in traceback.walk_tb(each.__traceback__) if frame.f_code.co_name == "<module>"]
+        name = str(imported[-1].f_globals.get("__name__", "")).partition(".")[0] if imported else ""
+        if name and name not in {own.partition(".")[0], "__main__", *packages()}:
+            return name
+    return ""
+
+
 def callers(error: BaseException) -> list[str]:
     """Return the third-party packages in an exception's traceback, the outermost first."""
     names = [_package(frame) for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_between(frame)]

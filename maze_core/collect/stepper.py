@@ -6,7 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import torch
 
+from maze_core.base.kept_settings import settings_kept
 from maze_core.base.saved_state import Count, Each, OrLeftOut, OrNone, varies
 from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice
@@ -69,7 +71,8 @@ class Stepper:
 
     def begin(self, obs: Tree) -> None:
         """Begin the first episodes; their first observations are written to `obs`, leaves [N, …]."""
-        self.env.reset(self._seeds, obs)
+        with settings_kept():
+            self.env.reset(self._seeds, obs)
         self._obs, self._begun = obs, list(range(self.env.num_envs))
 
     def move(self, obs: Tree) -> None:
@@ -88,11 +91,15 @@ class Stepper:
         obs, env = self._obs, self.env
         if obs is None:
             raise RuntimeError("the environments have not been reset")
+        dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
         for _ in range(steps):
             self.announce(agent)
             choice = agent.act(obs)
             following = sink.room(obs)
             result = env.step(choice.actions, following)
+            if torch.get_default_dtype() is not dtype or torch.is_grad_enabled() is not grad:
+                torch.set_default_dtype(dtype)  # the environment has changed them
+                torch.set_grad_enabled(grad)
             self._obs = following
             self._begun = result.begun
             if agent.hears:

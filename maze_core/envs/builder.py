@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.kept_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.several.wrapping import FOR_AGENTS, around_agents, idle
@@ -90,7 +91,8 @@ class EnvBuilder:
         Raises:
             ConfigError: it cannot be built, or a wrapper does not fit the part of an agent.
         """
-        env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
+        with settings_kept():
+            env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
         if not isinstance(env, MultiAgentEnv):
             raise PluginError(f"make_agents_env of {self.env.name!r} returned {type(env).__name__}, no MultiAgentEnv")
         for each in self._wrappers:
@@ -115,7 +117,8 @@ class EnvBuilder:
             )
         if self._vector_only:
             return self._lone(index)
-        return self._hooks.make_env(self.env, self._construction_seed(index), index, self.purpose)
+        with settings_kept():
+            return self._hooks.make_env(self.env, self._construction_seed(index), index, self.purpose)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
         from maze_core.envs.single_from_vector import LoneEnv
@@ -159,7 +162,8 @@ class EnvBuilder:
 
     def _native(self, num_envs: int, index: int = 0) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """Return a natively vectorised environment, one with tensors as one with arrays; None: there is none."""
-        env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(index), self.purpose)
+        with settings_kept():
+            env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(index), self.purpose)
         return None if env is None else on_host(env)
 
     @cached_property

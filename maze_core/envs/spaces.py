@@ -23,6 +23,8 @@ Specs = dict[str, "LeafSpec"]
 """How each leaf of a tree is stored."""
 
 _NO_BOUND = 1e30
+_COARSE = 128
+# Parts of 2^24 / 128 are left of a range that is so much smaller than its numbers.
 _PICTURE = 32
 # Pixels per side from which an array counts as a picture, not as a board or a short series: no picture has 3 by 84
 # pixels and 84 channels.
@@ -87,7 +89,10 @@ def members_of(space: Space[Any]) -> dict[str, Space[Any]]:
 
 
 def leaf_spec(space: Space[Any], role: Role = "observation") -> LeafSpec:
-    """Return how one leaf is stored. Discrete values count from 0; uint8 stays uint8; floats have at most 32 bits."""
+    """Return how one leaf is stored. Discrete values count from 0; uint8 stays uint8.
+
+    Floats have at most 32 bits, and actions are such floats, unless the leaf `is_narrow`.
+    """
     if isinstance(space, spaces.Discrete):
         return LeafSpec((), np.dtype(np.int64))
     shape = tuple(space.shape or ())
@@ -96,8 +101,9 @@ def leaf_spec(space: Space[Any], role: Role = "observation") -> LeafSpec:
     if isinstance(space, spaces.MultiBinary):
         return LeafSpec(shape, np.dtype(np.int8))
     dtype = np.dtype(space.dtype)
-    wide = dtype.kind == "f" and dtype.itemsize > 4
-    return LeafSpec(shape, np.dtype(np.float32) if wide or role == "action" else dtype)
+    if role == "observation" and not (dtype.kind == "f" and dtype.itemsize > 4):
+        return LeafSpec(shape, dtype)
+    return LeafSpec(shape, np.dtype(np.float64 if is_narrow(space) else np.float32))
 
 
 def space_specs(space: Space[Any], role: Role) -> Specs:
@@ -125,6 +131,22 @@ def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     largest = min(_NO_BOUND, float(np.finfo(kind).max)) if kind.kind == "f" else _NO_BOUND
     low, high = (np.asarray(bound, np.float64) for bound in (space.low, space.high))
     return np.where(low > -largest, low, -np.inf), np.where(high < largest, high, np.inf)
+
+
+def is_narrow(space: Space[Any]) -> bool:
+    """Return True for a Box whose range float32 divides into less than some ten thousand parts, such as 1e6 to 1e6 + 1.
+
+    float32 cannot tell its values apart that the numbers of its own type can: they have more digits.
+    """
+    if not isinstance(space, spaces.Box) or np.dtype(space.dtype).itemsize < (8 if _is_float(space) else 4):
+        return False
+    low, high = float_bounds(space)
+    with np.errstate(invalid="ignore"):
+        return bool(((high > low) & (np.maximum(abs(low), abs(high)) > _COARSE * (high - low))).any())
+
+
+def _is_float(space: spaces.Box) -> bool:
+    return np.dtype(space.dtype).kind == "f"
 
 
 def whole_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:

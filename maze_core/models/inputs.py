@@ -13,7 +13,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import masks_among
 from maze_core.envs.several.actors import acting_space as acting_space  # for models that import it from here
 from maze_core.envs.several.actors import is_for_critics as is_for_critics  # likewise
-from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
+from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_narrow
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Flatten(nn.Module):
         self.out_features = int(np.prod(shape))
         self._vector = len(shape) == 1
         self._scale = pixel_scale(space)
-        self.is_plain = self._vector and space.dtype in (np.float32, np.float64)
+        self.is_plain = self._vector and space.dtype in (np.float32, np.float64) and not is_narrow(space)
         """True for a float32 vector in storage, which passes unchanged."""
 
     def forward(self, leaf: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.envs.spaces import is_narrow
 from maze_core.models.inputs import is_image
 from maze_core.models.normalizer_strategies import STRATEGIES
 
@@ -37,7 +38,8 @@ class ObservationNormalizer(nn.Module):
     """Shifts and scales float leaves other than images, clipped to ±`clip`; other leaves pass unchanged.
 
     Only `update` and `merge`, called with training data, change the statistics, and only where `running` is True:
-    acting, evaluating and computing losses do not. The statistics are part of the state dict.
+    acting, evaluating and computing losses do not. The statistics are part of the state dict. A leaf that `is_narrow`
+    is shifted in float64, as it is stored.
 
     Args:
         leaves: the observation leaves by key.
@@ -62,6 +64,8 @@ class ObservationNormalizer(nn.Module):
     ) -> None:
         super().__init__()
         self.keys = tuple(key for key, space in leaves.items() if is_normalized(space)) if keys is None else keys
+        self._narrow = frozenset(key for key in self.keys if is_narrow(leaves[key]))
+        """The leaves that are stored, and shifted, as float64."""
         self.strategy = strategy
         self.running = running
         self.estimation = estimation or Estimation(0)
@@ -73,7 +77,8 @@ class ObservationNormalizer(nn.Module):
             for name in self._statistics.names:
                 self.register_buffer(f"{key}_{name}", torch.zeros(size, dtype=torch.float64))
             # `forward` reads these in its own precision, so that acting computes no statistics.
-            self.register_buffer(f"{key}_shift", torch.zeros(leaves[key].shape or ()))
+            shift = torch.zeros(leaves[key].shape or (), dtype=torch.float64 if key in self._narrow else torch.float32)
+            self.register_buffer(f"{key}_shift", shift)
             self.register_buffer(f"{key}_scale", torch.ones(leaves[key].shape or ()))
 
     def forward(self, obs: TensorTree) -> TensorTree:
@@ -82,7 +87,8 @@ class ObservationNormalizer(nn.Module):
         buffers = cast("dict[str, Tensor]", self._buffers)
         for key in self.keys:
             centred = obs[key] - buffers[f"{key}_shift"]
-            normalized[key] = (centred * buffers[f"{key}_scale"]).clamp(-self.clip, self.clip)
+            scaled = (centred * buffers[f"{key}_scale"]).clamp(-self.clip, self.clip)
+            normalized[key] = scaled.float() if key in self._narrow else scaled
         return normalized
 
     def update(self, obs: TensorTree, valid: Tensor | None = None) -> None:
@@ -121,7 +127,7 @@ class ObservationNormalizer(nn.Module):
             theirs = tuple(other[f"{key}_{name}"].to(self.count.device) for name in self._statistics.names)
             for kept, merged in zip(ours, self._statistics.merged(ours, self.count, theirs, count), strict=True):
                 kept.copy_(merged)
-            affine = self._statistics.affine(ours, self.count + count)
+            affine = self._statistics.affine(ours, self.count + count, 1e-14 if key in self._narrow else 1e-7)
             for buffer, value in zip(self._named(key, ("shift", "scale")), affine, strict=True):
                 buffer.copy_(value.reshape(buffer.shape))
         self.count += count

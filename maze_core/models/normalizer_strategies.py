@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 _EPSILON = 1e-8
-_CONSTANT = 1e-7
-"""Values that differ by less than this share of their size are equal in float32 and not scaled up."""
 
 Values = tuple[Tensor, ...]
 """The statistics of a leaf."""
@@ -27,8 +25,12 @@ class Strategy(Protocol):
     def merged(self, ours: Values, count: Tensor, theirs: Values, others: Tensor) -> Values:
         """Return the values of `count` and `others` rows together; with no rows, a side's values are ignored."""
 
-    def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Return shift and scale: (x - shift) * scale."""
+    def affine(self, values: Values, count: Tensor, rounding: float) -> tuple[Tensor, Tensor]:
+        """Return shift and scale: (x - shift) * scale.
+
+        Values that differ by less than the share `rounding` of their size are equal as they are stored, and not scaled
+        up.
+        """
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
         """Return two numbers for display."""
@@ -51,10 +53,10 @@ class MeanStd:
         m2 = ours[1] + (theirs[1] + delta.square() * (count * others / total))
         return ours[0] + delta * (others / total), m2
 
-    def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
+    def affine(self, values: Values, count: Tensor, rounding: float) -> tuple[Tensor, Tensor]:
         """Return mean, and one over the standard deviation."""
         variance = values[1] / count.clamp(min=1)
-        return values[0], torch.where(variance > (_CONSTANT * values[0]) ** 2, (variance + _EPSILON).rsqrt(), 1.0)
+        return values[0], torch.where(variance > (rounding * values[0]) ** 2, (variance + _EPSILON).rsqrt(), 1.0)
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation."""
@@ -77,12 +79,12 @@ class Range:
         low, high = torch.minimum(ours[0], theirs[0]), torch.maximum(ours[1], theirs[1])
         return torch.where(both, low, first), torch.where(both, high, second)
 
-    def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
+    def affine(self, values: Values, count: Tensor, rounding: float) -> tuple[Tensor, Tensor]:
         """Return the middle, and one over half the width."""
         low, high = values
         width = high - low
         middle = (low + high) / 2
-        return middle, torch.where(width > _CONSTANT * middle.abs(), 2 / width, 1.0)
+        return middle, torch.where(width > rounding * middle.abs(), 2 / width, 1.0)
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
         """Return lowest and highest value."""

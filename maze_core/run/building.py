@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.envs.lost_digits import narrow_notes, seen_notes
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_memory_of, check_optimizer
@@ -15,6 +16,7 @@ from maze_core.learn.repeated.choice import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
 from maze_core.models.idle import idle_model_settings
+from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.several.actor_normalizer import ActorNormalizer
 from maze_core.plugins.config.counting import idle_settings
@@ -43,13 +45,16 @@ def initialize(run: Run, init_from: Path | None = None) -> None:
         ConfigError: the parameters do not fit, or an observation does not fit the declared space.
     """
     _build_checked_policy(run)
-    run.evaluation.check_first_observations()
+    first = run.evaluation.check_first_observations()
     if init_from is None:
         _estimate_statistics(run)
     else:
         load_parameters(run.policy, init_from)
         run.init_from = find_run(init_from)
     _build_algorithm(run)
+    if not run.environments.kind.agents:
+        env, wrappers = run.env_builder("trial"), len(run.config.wrappers)
+        run.notes += seen_notes(run.observation_space, first, lambda: env.single(0), wrappers)
 
 
 def build(run: Run) -> None:
@@ -90,7 +95,9 @@ def _note(run: Run) -> None:
     usual = preferences(type(run.algorithm))
     idle = idle_model_settings(run.config.model, run.policy, run.action_space, usual.get("model", {}))
     sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
-    found = (note, run.environments.forgotten(), *sizes, *idle_settings(run.config, usual), *idle)
+    normalized = getattr(getattr(run.policy, "normalizer", None), "keys", ())
+    narrow = narrow_notes(input_spaces(run.observation_space, run.action_space), normalized)
+    found = (note, run.environments.forgotten(), *narrow, *sizes, *idle_settings(run.config, usual), *idle)
     run.notes = [each for each in found if each]
 
 

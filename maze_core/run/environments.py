@@ -11,7 +11,7 @@ from maze_core.envs.alike import check_apart
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
-from maze_core.envs.wrappers.twins import forgotten
+from maze_core.envs.wrappers.twins import advice_for, forgotten, remembering
 from maze_core.models.several.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 
@@ -89,9 +89,25 @@ class RunEnvironments:
 
     def forgotten(self) -> str | None:
         """Return a note about a wrapper whose state cannot be saved; None: there is none."""
-        builder = self.builder("looking")
+        builder = self.builder("trial")
         unknown = any("attributes" in state for memory in self.kind.memory for state in memory)
         return forgotten(lambda: builder.single(0)) if unknown and not self.kind.agents else None
+
+    @cached_property
+    def unshared(self) -> str | None:
+        """A note for evaluations that do not get what a wrapper of training remembers; None: nothing is needed."""
+        if self.kind.agents or not any("attributes" in state for memory in self.kind.memory for state in memory):
+            return None
+        with releasing(self.builder("trial").single(0)) as env:
+            name = remembering(env)
+        advice = "" if name is None else advice_for(name)
+        if name is None or advice == "normalize_reward":  # evaluations report raw rewards
+            return None
+        way = f"--wrappers {advice}" if advice else "leave the wrapper out"
+        return (
+            f"{name} remembers earlier episodes, but evaluations do not know those of training: "
+            f"{self._config.algorithm.name} has no training environments in this process. Next: {way}"
+        )
 
     def spare(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process, to try out."""

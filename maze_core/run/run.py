@@ -270,7 +270,9 @@ class Run(RunProgress):
         self.check_open()
         if not (self.config.evaluation_episodes if episodes is None else episodes):
             return {}
-        before = self.interrupted
+        before, memory = self.interrupted, self._trained_memory()
+        if not memory and not self.to_act and (note := self.environments.unshared) is not None:
+            self.evaluation.tell_once(note)
         self.progress.phase = "evaluating"
         try:
             metrics = self.evaluation.evaluate(
@@ -279,7 +281,7 @@ class Run(RunProgress):
                 deterministic,
                 lambda: self.terminated or (self.interrupted and not before),
                 self.planning("evaluation") if look_ahead and policy is None else None,
-                self._trained_memory(),
+                memory,
                 episodes,
             )
             self.histograms = type(self.histograms)({**self.histograms, **self.evaluation.histograms})

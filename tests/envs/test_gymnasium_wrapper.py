@@ -2,7 +2,9 @@
 
 import sys
 
+import gymnasium
 import pytest
+from gymnasium import spaces
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
@@ -177,3 +179,55 @@ def test_the_plugin_is_bundled():
     from maze_core.plugins.discovery import load
 
     assert load("wrapper", "gymnasium") is GymnasiumWrapper
+
+
+BREAKING = {
+    "a module that is missing": ("import not_there_at_all", "not_there_at_all'", None),
+    "a module of a package": ("import not_there.inside", "the module 'not_there'", None),
+    "a package that raises": ("import breaking_by_itself", "replace the package breaking_by_itself", RuntimeError),
+    "one that was built for others": ("from breaking_by_itself import a", "breaking_by_itself, which", ImportError),
+    "what gymnasium itself asks for": (
+        "raise gymnasium.error.DependencyNotInstalled('no cv2, run `pip install \"gymnasium[other]\"`')",
+        'Install it: pip install "gymnasium[other]"',
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("as_class", [False, True])
+@pytest.mark.parametrize(("line", "said", "raised"), BREAKING.values(), ids=list(BREAKING))
+def test_a_package_of_a_wrapper_that_is_missing_or_breaks_is_named(tmp_path, monkeypatch, line, said, raised, as_class):
+    error = "" if raised is None else f"raise {raised.__name__}('numpy.dtype size changed')"
+    (tmp_path / "breaking_by_itself.py").write_text(error)
+    module = f"needs_{abs(hash((line, as_class)))}"
+    text = "import gymnasium\nclass Needy(gymnasium.Wrapper):\n    def __init__(self, env):\n"
+    (tmp_path / f"{module}.py").write_text(f"{text}        super().__init__(env)\n        {line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "breaking_by_itself", raising=False)
+    wrapper = getattr(__import__(module), "Needy") if as_class else f"{module}:Needy"  # noqa: B009
+    with pytest.raises(ConfigError) as caught, RunContext("CartPole-v1", "a2c", wrappers=[wrapper]) as context:
+        _ = context.run
+    assert "Needy needs " in str(caught.value)
+    assert said in str(caught.value)
+    assert "runner" not in str(caught.value)
+    assert "wrappers" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "said"),
+    [
+        ("gymnasium.wrappers:NormalizeObservation", "refuses this environment: ValueError: NormalizeObservation"),
+        ("gymnasium.wrappers:RescaleAction", "refuses this environment: "),
+    ],
+)
+def test_a_wrapper_of_gymnasium_that_refuses_an_environment_is_named(wrapper, said):
+    kwargs = {"min_action": 0.0, "max_action": 1.0} if "Rescale" in wrapper else {}
+    named = {"name": "gymnasium", "id": wrapper, "kwargs": kwargs}
+    with pytest.raises(ConfigError, match=said) as caught, RunContext(Pair, "a2c", wrappers=[named]) as context:
+        _ = context.run
+    assert "runner" not in str(caught.value)
+
+
+class Pair(gymnasium.Env):
+    observation_space = spaces.Dict({"a": spaces.Box(-1, 1, (2,))})
+    action_space = spaces.Discrete(2)

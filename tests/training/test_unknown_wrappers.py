@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter, deque
+from copy import deepcopy
 
 import gymnasium
 import numpy as np
@@ -19,8 +20,10 @@ from gymnasium.wrappers import (
 )
 from maze_devkit.envs import SeededWalk
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.envs.wrappers.carry import lasting_layers
 from maze_core.envs.wrappers.twins import forgotten, remembering
+from maze_core.run.saved.state_files import decode_state, encode_state
 
 
 class Moments:
@@ -242,3 +245,90 @@ def test_es_compares_single_episodes(quick):
     with pytest.raises(ConfigError, match="NormalizeObservation keeps state from earlier episodes"):
         quick(algorithm="es", wrappers=[NormalizeObservation]).train()
     quick(algorithm="es", wrappers=[Stacked, Logged])
+
+
+class Tracker:
+    """Counts steps, and knows the wrapper that it belongs to."""
+
+    def __init__(self, owner):
+        self.owner, self.steps, self.name = owner, 0, "steps"
+
+
+class Tracked(gymnasium.Wrapper):
+    """Keeps its count in an object that leads back to it; data and the environment's own parts stay where they are."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.tracker, self.data, self.inner = Tracker(self), np.zeros((2048, 2049)), env.unwrapped
+
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        self.tracker.steps += 1
+        return observation, reward + self.tracker.steps, *rest
+
+
+def saved_state(wrapper, steps=5):
+    env = wrapper(SeededWalk())
+    env.reset(seed=1)
+    for _ in range(steps):
+        env.step(0)
+    (layer,) = lasting_layers(env)
+    return layer.state()
+
+
+def loaded(wrapper, state):
+    env = wrapper(SeededWalk())
+    (layer,) = lasting_layers(env)
+    layer.load_state(decode_state(*encode_state(state)))
+    return env
+
+
+def test_objects_that_lead_back_are_saved_without_what_they_lead_to():
+    state = saved_state(Tracked)
+    assert state["others"] == ["data", "inner"]
+    assert loaded(Tracked, state).tracker.steps == 5
+    assert forgotten(lambda: Tracked(SeededWalk())) is None
+
+
+def leaves_of(value, path=()):
+    """Yield the path of every value in a saved state."""
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in members:
+        yield (*path, key)
+        yield from leaves_of(member, (*path, key))
+
+
+def changed(state, path, value):
+    copy = deepcopy(state)
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return copy
+
+
+WRONG = [None, "text", -1, [], {"a": 1}, {"object": {"dict": []}}, np.zeros((7, 7)), True, {"generator": {"dict": []}}]
+
+
+@pytest.mark.parametrize("wrapper", [NormalizeObservation, Shifted, Counted, Noisy, Late])
+def test_a_state_that_was_altered_is_refused_or_stays_plain_data(wrapper):
+    """Each place of it has each of some wrong values; no method is replaced, and nothing else is raised."""
+    state, refused = saved_state(wrapper), 0
+    for path in leaves_of(state):
+        for wrong in WRONG:
+            try:
+                env = loaded(wrapper, changed(state, path, wrong))
+            except CheckpointError:
+                refused += 1
+            else:
+                assert callable(env.step)
+                assert callable(env.reset)
+                assert isinstance(env.env, SeededWalk)
+    assert refused > 20
+
+
+@pytest.mark.parametrize("name", ["env", "step", "reset", "_action_space", "a b", "__class__", "observation"])
+def test_no_state_puts_a_value_where_code_or_another_environment_is(name):
+    state = saved_state(NormalizeObservation)
+    with pytest.raises(CheckpointError, match=r"NormalizeObservation does not fit: .* is no attribute that is saved"):
+        loaded(NormalizeObservation, {**state, "attributes": {**state["attributes"], name: 3}})

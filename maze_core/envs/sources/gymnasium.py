@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
 
-from maze_core.base.blame import blame
+from maze_core.base.blame import blame, broken_package
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import goes_along, hidden_here
 from maze_core.base.terminal_text import printable, shown
@@ -22,7 +22,7 @@ from maze_core.envs.interfaces.dm import DmApi
 from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.single_from_vector import LoneEnv
-from maze_core.envs.sources.imports import import_module
+from maze_core.envs.sources.imports import explained, import_module
 from maze_core.envs.sources.known_packages import check_no_file, is_module_here, registered_by
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
@@ -230,6 +230,8 @@ def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
     raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
     place = blame(raised)
     where = f" ({place})" if place else ""
+    if broken := broken_package(raised, _module_of(config.id)):
+        where += f"\nThe package {broken} fails when it is imported: python -c 'import {broken}'"
     if (clash := unmet(_module_of(config.id))) is not None:
         where += f"\n{clash}"
     return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
@@ -311,6 +313,8 @@ def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
         return ConfigError(str(exc), "env.id", f"Next: --env {_newest(env_id)}")
     if (clash := unmet(_module_of(env_id))) is not None:
         return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash)
+    if not isinstance(exc, ModuleNotFoundError) and broken_package(exc):
+        return explained(env_id, exc, "env.id") or ConfigError(str(exc), "env.id")
     missing = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
     hint = f"Install it: pip install {missing.partition('.')[0]}" if missing else None
     return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from types import ModuleType
 
+import gymnasium
+
+from maze_core.base.blame import blame, broken_package
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import needs_permission, way_to_permit
 from maze_core.base.terminal_text import shown
 from maze_core.plugins.discovery import describe, place_in
 
+_PIP = re.compile(r"`(pip install [^`]+)`")
 _OF_PYTHON = sys.stdlib_module_names | {"test"}
 
 _PACKAGES = {
-    "JSSEnv": "JSSEnv", "ale_py": "ale-py", "bsuite": "bsuite", "crafter": "crafter gym",
+    "JSSEnv": "JSSEnv", "ale_py": "ale-py", "array_api_compat": '"gymnasium[array-api]"',
+    "bsuite": "bsuite", "crafter": "crafter gym", "cv2": "opencv-python",
+    "jax": '"gymnasium[jax]"', "moviepy": "moviepy",
     "grid2op": "grid2op lightsim2grid",
     "gym": "gym", "gymnasium_robotics": "gymnasium-robotics", "highway_env": "highway-env", "minigrid": "minigrid",
     "mo_gymnasium": "mo-gymnasium", "mpe2": "mpe2", "or_gym": "or-gym gym", "pettingzoo": "pettingzoo",
@@ -52,12 +59,41 @@ def import_module(name: str, where: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as exc:
-        known = _PACKAGES.get(parts[0]) if getattr(exc, "name", None) == parts[0] else None
-        hint = "Install the package that provides it, or run where Python can find it."
-        if known is not None:
-            hint = f"Install it: pip install {known}"
+        broken = broken_package(exc, name)
+        hint = _replace(broken) if broken else None
+        if isinstance(exc, ModuleNotFoundError):
+            hint = "Install the package that provides it, or run where Python can find it."
+            if getattr(exc, "name", None) == parts[0] and parts[0] in _PACKAGES:
+                hint = f"Install it: pip install {_PACKAGES[parts[0]]}"
         raise ConfigError(
-            f"the module {name!r} cannot be imported: {describe(exc)}{place_in(exc)}",
-            where,
-            hint if isinstance(exc, ModuleNotFoundError) else None,
+            f"the module {name!r} cannot be imported: {describe(exc)}{place_in(exc)}", where, hint
         ) from exc
+
+
+def _replace(package: str) -> str:
+    return f"Next: repair or replace the package {package}, which fails by itself: python -c 'import {package}'"
+
+
+def explained(title: str, exc: Exception, where: str | None) -> ConfigError | None:
+    """Return the error of a wrapper or an environment whose package is missing, breaks, or refuses what it was given.
+
+    None: the exception was raised in code of the user's own, which its traceback names.
+
+    Args:
+        title: of the wrapper or environment.
+        exc: what its constructor raised.
+        where: the setting that names it.
+    """
+    if isinstance(exc, ModuleNotFoundError | gymnasium.error.DependencyNotInstalled):
+        missing = (getattr(exc, "name", None) or "").partition(".")[0]
+        stated = _PIP.search(str(exc))
+        way = f"Next: install the package that has the module {missing!r}" if missing else None
+        if missing in _PACKAGES:
+            way = f"Install it: pip install {_PACKAGES[missing]}"
+        if stated is not None:
+            way = f"Install it: {stated.group(1)}"
+        return ConfigError(f"{title} needs a package that is not installed: {describe(exc)}", where, way)
+    if broken := broken_package(exc):
+        text = f"{title} needs the package {broken}, which fails when it is imported: {describe(exc)}"
+        return ConfigError(text, where, _replace(broken))
+    return None if blame(exc) else ConfigError(f"{title} refuses this environment: {describe(exc)}", where)

@@ -7,7 +7,9 @@ from typing import Any
 
 import gymnasium
 
+from maze_core.base.errors import MazeError
 from maze_core.envs.masks import check_kept
+from maze_core.envs.sources.imports import explained
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -34,6 +36,14 @@ class FunctionWrapper(Plugin):
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment with the function."""
         env = yield
-        wrapped = self._wrap(env)
-        check_kept(env, wrapped, getattr(self._wrap, "__name__", "a wrapper"))
+        name = getattr(self._wrap, "__name__", "a wrapper")
+        try:
+            wrapped = self._wrap(env)
+        except MazeError:
+            raise
+        except Exception as exc:
+            if (told := explained(name, exc, None)) is not None:
+                raise told from exc
+            raise
+        check_kept(env, wrapped, name)
         return wrapped

@@ -15,7 +15,7 @@ from maze_core.base.local_modules import hidden_here
 from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.masks import check_kept
 from maze_core.envs.several.agents import MultiAgentEnv
-from maze_core.envs.sources.imports import import_module
+from maze_core.envs.sources.imports import explained, import_module
 from maze_core.envs.wrappers.carry import below_meter, has_vector_reward
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -56,14 +56,16 @@ class GymnasiumWrapper(Plugin):
         env = yield
         try:
             wrapped: Env = below_meter(env, self._wrapped) if has_vector_reward(env) else self._wrapped(env)
-        except TypeError as exc:
-            if "argument" not in str(exc):
-                raise
-            raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
+        except MazeError:
+            raise
         except Exception as exc:
-            if isinstance(exc, MazeError) or not self._takes(env.unwrapped):
-                raise
-            raise _only_bare(self.config.id, exc) from None
+            if isinstance(exc, TypeError) and "argument" in str(exc):
+                raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
+            if self._takes(env.unwrapped):
+                raise _only_bare(self.config.id, exc) from None
+            if (told := explained(self.config.id, exc, "id")) is not None:
+                raise told from (None if isinstance(exc, ModuleNotFoundError) else exc)
+            raise
         check_kept(env, wrapped, self.config.id)
         return wrapped
 
@@ -125,6 +127,8 @@ def _imported(name: str) -> Any:
         found = getattr(import_module(module, "id"), title)
     except AttributeError as exc:
         raise ConfigError(f"the module {module!r} has no {title!r}", "id", hidden_here(module)) from exc
+    except ImportError as exc:  # of a module that imports its classes when they are asked for
+        raise explained(name, exc, "id") or exc from None
     if _of_supersuit(module, title, found):
         return found
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import partial
+from sys import stdlib_module_names
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -24,8 +26,8 @@ _MOST = 1 << 22
 _NUMBERS = "biuf"
 _WIDEST = 8
 """Kinds of numbers, and bytes of one, that a checkpoint holds."""
-_CODE = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
-_OTHERS = (*_CODE, Enum, gymnasium.Env, gymnasium.vector.VectorEnv, gymnasium.Space)
+_OTHERS: tuple[Any, ...] = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum)
+_OTHERS += (gymnasium.Env, gymnasium.vector.VectorEnv, gymnasium.Space)
 """Values that belong to nobody's state, or to that of another environment."""
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random)
 _NUMERIC = (bool, int, float, np.generic, np.ndarray)
@@ -45,8 +47,10 @@ def is_unknown(layer: Any) -> bool:
         return True
     # Of gymnasium's own wrappers these remember; some call a function of the user's.
     function = getattr(layer, "func", None)
-    its = str(getattr(function, "__module__", "")).partition(".")[0]
-    return hasattr(layer, "update_running_mean") or (function is not None and its not in {"gymnasium", *packages()})
+    while isinstance(function, partial):
+        function = function.func
+    its = str(getattr(function, "__module__", None) or "numpy").partition(".")[0]  # that of a ufunc has no name
+    return hasattr(layer, "update_running_mean") or its not in {"gymnasium", "numpy", *packages(), *stdlib_module_names}
 
 
 class _UnmadeError(ValueError):
@@ -141,7 +145,8 @@ def _saved(value: Any, shared: frozenset[int], depth: int) -> Any:
     inside = _inside(value)
     if inside is None:
         return _LOST
-    return _tagged("object", {k: v for k, v in inside.items() if not isinstance(v, _CODE)}, shared, depth)
+    own = {k: v for k, v in inside.items() if not isinstance(v, _OTHERS) and id(v) not in shared}
+    return _tagged("object", own, shared, depth)
 
 
 def _state_of(random: Any) -> Any:
@@ -152,10 +157,13 @@ def _state_of(random: Any) -> Any:
 
 def _inside(value: Any) -> dict[str, Any] | None:
     """Return the attributes of an object that consists of nothing else; None for any other one."""
-    with suppress(Exception):  # whatever a class of others raises when it is asked what it consists of
+    kind: Any = type(value)
+    if (kind.__reduce_ex__, kind.__reduce__) != (object.__reduce_ex__, object.__reduce__):
+        return None  # it has a way of its own
+    with suppress(Exception):  # an object of C cannot be taken apart
         make, arguments, state, *items = value.__reduce_ex__(2)
         inside: dict[str, Any] = vars(value)
-        usual = make is getattr(copyreg, "__newobj__") and arguments == (type(value),)  # noqa: B009
+        usual = make is getattr(copyreg, "__newobj__") and arguments == (kind,)  # noqa: B009
         return inside if usual and state == inside and not any(items) else None
     return None
 

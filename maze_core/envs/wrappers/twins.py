@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import CheckpointError
+from maze_core.base.kept_settings import settings_kept
 from maze_core.envs.wrappers.carry import Lasting, lasting_layers, recall, remembered
 from maze_core.envs.wrappers.plain_state import PlainState
 from maze_core.plugins.closing import releasing
@@ -106,6 +107,7 @@ def _repeats(layer: Env) -> bool:
     return True
 
 
+@settings_kept()
 def _played(layer: Env) -> list[Any]:
     """Return what a short episode of random actions shows, always of the same seed and actions."""
     actions = copy.deepcopy(layer.action_space)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import float_bounds
+from maze_core.envs.spaces import float_bounds, is_narrow
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Box
@@ -19,7 +19,8 @@ class BoxScale(nn.Module):
     """Canonical z and action a = centre + radius * z, dimension by dimension: z in [-1, 1] spans [low, high].
 
     Dimensions without two finite bounds keep their units (centre 0, radius 1). `log_volume` is the sum of
-    log(radius), which the change of units subtracts from a log-density. Canonical actions are flat, [B, d].
+    log(radius), which the change of units subtracts from a log-density. Canonical actions are flat, [B, d]. Where the
+    space `is_narrow`, actions in its units are float64.
     """
 
     centre: Tensor
@@ -29,8 +30,10 @@ class BoxScale(nn.Module):
 
     def __init__(self, space: Box) -> None:
         super().__init__()
+        self._narrow = is_narrow(space)
+        dtype = torch.float64 if self._narrow else torch.float32
         for name, bound in zip(("lowest", "highest"), float_bounds(space), strict=True):
-            self.register_buffer(name, torch.as_tensor(bound, dtype=torch.float32), persistent=False)
+            self.register_buffer(name, torch.as_tensor(bound, dtype=dtype), persistent=False)
         low, high = (bound.reshape(-1) for bound in float_bounds(space))
         finite = np.isfinite(low) & np.isfinite(high)
         self.bounded = bool(finite.all())
@@ -41,12 +44,13 @@ class BoxScale(nn.Module):
         self.size = int(radius.size)
         self.log_volume = float(np.log(radius).sum())
         self._identity = bool((radius == 1).all() and (high + low == 0).all())
-        centre = torch.as_tensor((high + low) / 2, dtype=torch.float32)
-        self.register_buffer("centre", centre, persistent=False)
-        self.register_buffer("radius", torch.as_tensor(radius, dtype=torch.float32), persistent=False)
+        self.register_buffer("centre", torch.as_tensor((high + low) / 2, dtype=dtype), persistent=False)
+        self.register_buffer("radius", torch.as_tensor(radius, dtype=dtype), persistent=False)
 
     def to_env(self, canonical: Tensor) -> Tensor:
         """[…, d] canonical → […, *shape] in the units of the space."""
+        if self._narrow:
+            canonical = canonical.double()
         action = canonical if self._identity else torch.addcmul(self.centre, self.radius, canonical)
         return action if len(self.shape) == 1 else action.reshape(*action.shape[:-1], *self.shape)
 
@@ -61,7 +65,8 @@ class BoxScale(nn.Module):
         """[…, *shape] in the units of the space → […, d] canonical."""
         if len(self.shape) != 1:
             action = action.reshape(*action.shape[: action.ndim - len(self.shape)], self.size)
-        return action if self._identity else (action - self.centre) / self.radius
+        canonical = action if self._identity else (action - self.centre) / self.radius
+        return canonical.float() if self._narrow else canonical
 
 
 LOG_2 = math.log(2.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from maze_core.base.kept_settings import settings_kept
 from maze_core.base.process_state import isolated_rng, torch_threads
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.envs.spaces import allocate, space_specs
@@ -20,6 +21,7 @@ from maze_core.run.episodes.statistics import summarize
 from maze_core.run.episodes.worker_evaluation import evaluate_on_workers
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
     from maze_core.collect.agents.planning import Planning
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.events.histograms import Histogram
@@ -36,21 +38,30 @@ class RunEvaluation:
     """Evaluates policies in the evaluation environments of a run. The random numbers of training stay untouched."""
 
     def __init__(self, config: RunConfig, seed: int, env: VectorEnv, warn: Callable[[str], None]) -> None:
-        self._config, self._seed, self._env = config, seed, env
+        self._config, self._seed, self._env, self._warn = config, seed, env, warn
+        self._told: set[str] = set()
         self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
         self.histograms: dict[str, Histogram] = {}
         """Those of the last evaluation's events, by metric name."""
 
-    def check_first_observations(self) -> None:
-        """Reset the environments once; each evaluation resets them again.
+    def tell_once(self, message: str) -> None:
+        """Tell the user something that concerns all evaluations."""
+        if message not in self._told:
+            self._told.add(message)
+            self._warn(message)
+
+    def check_first_observations(self) -> Tree:
+        """Reset the environments once, and return what they show; each evaluation resets them again.
 
         Raises:
             ConfigError: an observation does not fit the declared space.
         """
         env = self._env
-        with isolated_rng(integer_seed(self._seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
+        with settings_kept(), isolated_rng(integer_seed(self._seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
             seeds = self._episode_seeds(FINAL_EVALUATION)
-            env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+            first = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+            env.reset(seeds, first)
+        return first
 
     def evaluate(
         self,

@@ -23,6 +23,7 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.several.vector_env import in_turn
 from maze_core.envs.vector import Episode
+from maze_core.envs.wrappers.twins import forgotten
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.run import EvaluationConfig
@@ -190,6 +191,9 @@ def task_of_plugin(
 ) -> RolloutTask:
     """Return a task that plays a policy plugin in an environment."""
     builder = EnvBuilder(env, wrappers, seed, "rollout", load, EvaluationConfig().max_episode_steps)
+    trial = replace(builder, purpose="trial")
+    if not builder.several_agents and (note := forgotten(lambda: trial.single(0))) is not None:
+        to_stderr(f"note: {note}. Here the episodes depend on those before them, and on --workers.")
     return RolloutTask(builder, PluginPolicy(policy, load("policy", policy.name)), seed, video=video)
 
 

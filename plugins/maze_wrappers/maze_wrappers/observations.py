@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.wrappers import FlattenObservation, RescaleObservation
+from pydantic import Field
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.spaces import float_bounds
+from maze_core.envs.spaces import float_bounds, is_image
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
@@ -114,6 +115,43 @@ class RescaleObservations(Plugin):
         if not low < high:
             raise ConfigError(f"must be above low ({low:g}), got {high:g}", "high")
         return observe((yield), self.config, not_bounded, lambda leaf: RescaleObservation(leaf, low, high))
+
+
+class ShiftConfig(LeafConfig):
+    """The parameters of `shift_observations`."""
+
+    offset: tuple[float, ...] = Field(min_length=1)
+    """What is subtracted: one number, or one for each entry of a leaf."""
+
+
+class ShiftObservations(Plugin):
+    """Subtract a number from each Box leaf, in the precision of the leaf, and return float32.
+
+    It keeps the digits of large numbers that differ little, such as times and coordinates.
+    """
+
+    Config = ShiftConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap the environment."""
+        return observe_parts((yield), self.config, self._problem, self._shifted)
+
+    def _problem(self, space: Space[Any]) -> str | None:
+        if not isinstance(space, spaces.Box) or is_image(space):
+            return "is an image" if isinstance(space, spaces.Box) else "is not a Box"
+        count = np.size(self.config.offset)
+        return None if count in (1, np.prod(space.shape)) else f"does not have {count} entries, as the offset has"
+
+    def _shifted(self, space: Any) -> Part:
+        whole = np.dtype(space.dtype).kind != "f"
+        offset = np.array(self.config.offset, np.int64 if whole else np.float64)
+        offset = offset.reshape(space.shape if offset.size > 1 else ())
+
+        def shift(value: Any) -> np.ndarray:
+            return np.asarray(np.subtract(value, offset), np.float32)
+
+        return Part(spaces.Box(shift(space.low), shift(space.high), dtype=np.float32), shift)
 
 
 def not_bounded(space: Space[Any]) -> str | None:

@@ -1,0 +1,100 @@
+"""Observations whose numbers float32, in which networks compute, cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_core.base.kept_settings import settings_kept
+from maze_core.envs.codecs import follow
+from maze_core.envs.spaces import is_narrow, leaves
+from maze_core.plugins.closing import releasing
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.base.tree import Tree
+    from maze_core.envs.spaces import Leaf
+
+_STEPS = 50
+_LARGE = 1e3
+"""Smaller numbers have enough digits in float32."""
+_LOST = 1 / 64
+"""The share of a spread that rounding may take."""
+
+
+def narrow_notes(observed: Mapping[str, gymnasium.Space[Any]], normalized: Collection[str]) -> list[str]:
+    """Return a note about each leaf whose bounds say that float32 loses its digits, unless a policy normalises it."""
+    return [
+        f"the observation {key!r} lies in {space}, whose values the float32 of networks cannot tell apart. Next: "
+        + _way(space)
+        for key, space in observed.items()
+        if is_narrow(space) and key not in normalized
+    ]
+
+
+def _way(space: Any) -> str:
+    if np.dtype(space.dtype).kind == "f":
+        return "--set model.normalize_observations=true, or the wrapper rescale_observations"
+    return "the wrapper shift_observations"
+
+
+def seen_notes(
+    space: gymnasium.Space[Any], first: Tree, build: Callable[[], gymnasium.Env[Any, Any]], wrappers: int
+) -> list[str]:
+    """Return a note about each leaf without narrow bounds whose digits float32 loses in the first steps.
+
+    Args:
+        space: the observation space.
+        first: first observations, leaves [N, …]; only where they are large, an environment is stepped to see more.
+        build: returns an environment to step.
+        wrappers: how many wrappers there are.
+    """
+    doubtful = [leaf for leaf in leaves(space, "observation") if _may_lose(leaf.space) and _is_large(first[leaf.key])]
+    if not doubtful:
+        return []
+    with suppress(Exception), releasing(build()) as env:  # an environment that fails tells so when it is stepped
+        return [note for leaf, values in _seen(env, doubtful) if (note := _note(leaf, values, wrappers))]
+    return []
+
+
+def _may_lose(space: gymnasium.Space[Any]) -> bool:
+    kind: np.dtype[Any] = np.dtype(space.dtype)
+    return isinstance(space, spaces.Box) and kind.itemsize >= (8 if kind.kind == "f" else 4) and not is_narrow(space)
+
+
+def _is_large(values: np.ndarray) -> bool:
+    return bool((np.abs(values.astype(np.float64)) >= _LARGE).any())
+
+
+@settings_kept()
+def _seen(env: gymnasium.Env[Any, Any], doubtful: list[Leaf]) -> list[tuple[Leaf, np.ndarray]]:
+    """Return what some random steps show of leaves, [T, d] float64."""
+    seen = [env.reset(seed=0)[0]]
+    env.action_space.seed(0)
+    for number in range(1, _STEPS):
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        seen.append(observation)
+        if terminated or truncated:
+            seen.append(env.reset(seed=number)[0])
+    rows = [[np.array(follow(each, leaf.path), np.float64).reshape(-1) for each in seen] for leaf in doubtful]
+    return [(leaf, np.stack(values)) for leaf, values in zip(doubtful, rows, strict=True)]
+
+
+def _note(leaf: Leaf, values: np.ndarray, wrappers: int) -> str | None:
+    low, high = values.min(0), values.max(0)
+    rounding = np.abs(values - values.astype(np.float32)).max(0)
+    lost = (high > low) & (np.abs(values).max(0) >= _LARGE) & (rounding > _LOST * (high - low))
+    if not lost.any():
+        return None
+    worst = int(np.argmax(lost))
+    way = "--wrappers shift_observations" if not wrappers else "the wrapper shift_observations after the others"
+    return (
+        f"the observation {leaf.key!r} is near {values[0, worst]:.6g} in the first steps, and its differences, up to "
+        f"{high[worst] - low[worst]:.3g}, are lost in the float32 of networks. Next: {way} "
+        f"--set 'wrappers.{wrappers}.offset=[{values[0, worst]:.0f}]', which is subtracted before"
+    )
