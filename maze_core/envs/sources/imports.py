@@ -13,12 +13,13 @@ from maze_core.plugins.discovery import describe, place_in
 
 _OF_PYTHON = sys.stdlib_module_names | {"test"}
 
-_PACKAGES = {
+PACKAGES = {
     "JSSEnv": "JSSEnv", "ale_py": "ale-py", "bsuite": "bsuite", "crafter": "crafter gym",
     "grid2op": "grid2op lightsim2grid",
-    "gym": "gym", "gymnasium_robotics": "gymnasium-robotics", "highway_env": "highway-env", "minigrid": "minigrid",
+    "gym": "gym", "gymnasium_robotics": "gymnasium-robotics", "highway_env": "highway-env",
+    "lbforaging": "lbforaging", "minigrid": "minigrid", "miniworld": "miniworld",
     "mo_gymnasium": "mo-gymnasium", "mpe2": "mpe2", "or_gym": "or-gym gym", "pettingzoo": "pettingzoo",
-    "popgym": "popgym", "supersuit": "supersuit",
+    "popgym": "popgym", "rware": "rware", "supersuit": "supersuit",
 }  # fmt: skip
 """What to install for modules with known environments; no other name is guessed, since anyone may publish under it."""
 
@@ -52,7 +53,7 @@ def import_module(name: str, where: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as exc:
-        known = _PACKAGES.get(parts[0]) if getattr(exc, "name", None) == parts[0] else None
+        known = PACKAGES.get(parts[0]) if getattr(exc, "name", None) == parts[0] else None
         hint = "Install the package that provides it, or run where Python can find it."
         if known is not None:
             hint = f"Install it: pip install {known}"
