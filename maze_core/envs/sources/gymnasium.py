@@ -22,7 +22,7 @@ from maze_core.envs.interfaces.dm import DmApi
 from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.sources.imports import import_module
-from maze_core.envs.sources.known_ids import comes_from, missing_source
+from maze_core.envs.sources.known_ids import comes_from, is_installed, missing_source
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
 from maze_core.plugins.base import Plugin
@@ -202,8 +202,8 @@ def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
     raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
     place = blame(raised)
     where = f" ({place})" if place else ""
-    if (clash := unmet(_module_of(config.id))) is not None:
-        where += f"\n{clash}"
+    if (clash := unmet(_module_of(config.id), raised)) is not None:
+        where += f"\n{clash.text}"
     misused = isinstance(raised, TypeError | AttributeError | AssertionError)
     if misused and any(isinstance(each, str | list | dict) for each in config.kwargs.values()):
         where += f"\n{in_code('env.kwargs')}"
@@ -283,8 +283,11 @@ def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
         return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
     if "gymnasium-robotics" in str(exc):  # MuJoCo's environments of gym, in their versions 2 and 3
         return ConfigError(str(exc), "env.id", f"Next: --env {_newest(env_id)}")
-    if (clash := unmet(_module_of(env_id))) is not None:
-        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash)
+    clash = unmet(_module_of(env_id), exc)
     name = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
-    hint = f"Install it: pip install {name.partition('.')[0]}" if name else None
+    top = name.partition(".")[0] if name else ""
+    is_missing = isinstance(exc, gymnasium.error.DependencyNotInstalled) or (top and not is_installed(top))
+    if not is_missing or (clash is not None and clash.is_named):
+        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash.text if clash else None)
+    hint = "\n".join([*([f"Install it: pip install {top}"] if top else []), *([clash.text] if clash else [])])
     return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)

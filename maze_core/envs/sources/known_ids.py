@@ -52,10 +52,10 @@ def comes_from(env_id: str) -> str:
     if module is None:
         return ""
     named = f"--env {module}:{env_id}"
-    return f"Next: {named}" if _is_installed(module) else f"It comes with `pip install {PACKAGES[module]}`: {named}"
+    return f"Next: {named}" if is_installed(module) else f"It comes with `pip install {PACKAGES[module]}`: {named}"
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Return True for a module that can be found; nothing is imported."""
     with suppress(ImportError, ValueError):
         return importlib.util.find_spec(module) is not None
