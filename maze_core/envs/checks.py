@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
+from gymnasium import Space, spaces
 
 from maze_core.base.errors import RunError
 from maze_core.base.terminal_text import shown
 from maze_core.base.tree import Tree
+from maze_core.plugins.discovery import missing
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 
@@ -33,12 +34,23 @@ class MisfitError(ValueError):
 
 
 class VectorRewardError(MisfitError):
-    """A reward of several numbers, one for each objective."""
+    """A reward of several numbers: one for each objective, or for each agent.
 
-    def __init__(self, reward: np.ndarray) -> None:
-        super().__init__(f"a reward of {reward.size} numbers, not one: {reward!r:.80}")
-        weights = ",".join(["1"] * reward.size)
+    Args:
+        reward: what was returned.
+        count: how many numbers it has.
+        members: the parts of the action space, 0 where it has none; as many as numbers are those of agents.
+    """
+
+    def __init__(self, reward: object, count: int, members: int) -> None:
+        super().__init__(f"a reward of {count} numbers, not one: {reward!r:.80}")
+        weights = ",".join(["1"] * count)
         self.hint = f"To weigh them: --wrappers scalarize --set 'wrappers.0.weights=[{weights}]'"
+        if count == members:
+            advice = missing("env", "pettingzoo")
+            agents = f"If they belong to {count} agents, as the parts of its action space do: --env-source pettingzoo"
+            weighed = "" if isinstance(reward, Mapping) else f"\nFor one policy that acts for all. {self.hint}"
+            self.hint = f"{agents}. {advice}{weighed}" if advice else agents + weighed
 
 
 class UnlikeSpaceError(MisfitError):
@@ -90,12 +102,15 @@ def fits_float32(value: float) -> bool:
     return abs(value) <= _LARGEST
 
 
-def not_a_number(value: object) -> MisfitError:
-    """Return the error for a reward that is no number."""
-    if isinstance(value, list | tuple) and all(isinstance(each, Real) for each in value):
-        value = np.asarray(value)
+def not_a_number(value: object, action_space: Space[Any] | None = None) -> MisfitError:
+    """Return the error for a reward that is no number; `action_space`: of the environment with a single agent."""
+    members = len(action_space.spaces) if isinstance(action_space, spaces.Tuple | spaces.Dict) else 0
     if isinstance(value, np.ndarray) and value.size > 1 and value.dtype.kind in "biuf":
-        return VectorRewardError(value)
+        return VectorRewardError(value, value.size, members)
+    several = list(value.values()) if isinstance(value, Mapping) and members else value
+    if isinstance(several, list | tuple) and len(several) > 1 and all(map(is_number, several)):
+        given = value if isinstance(value, Mapping) else np.asarray(value)
+        return VectorRewardError(given, len(several), members)
     return MisfitError(f"a reward that is not a number: {value!r:.80}")
 
 

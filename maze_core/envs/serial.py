@@ -328,7 +328,7 @@ class SerialVectorEnv:
         """Raise MisfitError for a reward that is not a number; remember the types of those that are."""
         for reward in rewards:
             if not is_number(reward):
-                raise not_a_number(reward)
+                raise not_a_number(reward, self.action_space)
             if isinstance(reward, np.generic | int):
                 self._number_types.add(type(reward))
 
@@ -391,7 +391,8 @@ class SerialVectorEnv:
         self._clock += 1
         if i == self.num_envs:
             i = next((j for j, reward in enumerate(rewards) if not is_number(reward)), 0)
-            return failure(self._place(i, ended), exc if isinstance(exc, MisfitError) else not_a_number(rewards[i]))
+            wrong = exc if isinstance(exc, MisfitError) else not_a_number(rewards[i], self.action_space)
+            return failure(self._place(i, ended), wrong)
         return failure(self._place(i), exc)
 
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:

@@ -11,7 +11,7 @@ import gymnasium
 from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.terminal_text import shown
-from maze_core.plugins.discovery import describe
+from maze_core.plugins.discovery import describe, missing
 
 _OLD = "the environment uses the old API of gym"
 _UPDATE = (
@@ -31,14 +31,17 @@ def foreign(env: object) -> ConfigError | None:
             f"{name} is a batch of EnvPool's environments, but Maze vectorises single environments itself",
             "Name it instead, with the package maze-envpool: --env envpool:ID, with an ID of `maze envs list envpool`,"
             " and --num-envs for their number.",
+            "envpool",
         )
     if is_of_pettingzoo(env):
-        place = f"{type(env).__module__}:{type(env).__qualname__}"
+        inner = type(getattr(env, "unwrapped", env))
+        place = f"{inner.__module__}:{inner.__qualname__}"
         first = "" if "pettingzoo" in _packages(env) else "Derive it from pettingzoo.ParallelEnv or AECEnv. "
         return _wrong(
             f"{name} is a PettingZoo environment with several agents",
             f"{first}Name its class, with the package maze-pettingzoo: --env {place}, or annotate the function that"
             " makes it: def make() -> pettingzoo.ParallelEnv",
+            "pettingzoo",
         )
     if isinstance(env, gymnasium.vector.VectorEnv):
         return _wrong(
@@ -126,5 +129,7 @@ def _has(env: object, *methods: str) -> bool:
     )
 
 
-def _wrong(message: str, hint: str) -> ConfigError:
-    return ConfigError(message, "env", hint)
+def _wrong(message: str, hint: str, source: str = "") -> ConfigError:
+    """Return the error; `source`: the env source that the hint is about, which may not be installed."""
+    advice = missing("env", source) if source else ""
+    return ConfigError(message, "env", f"{hint}\n{advice}" if advice else hint)

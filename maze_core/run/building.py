@@ -90,8 +90,8 @@ def _build_algorithm(run: Run) -> None:
 
 def _note(run: Run) -> None:
     """Begin the run's notes for the user with what its environments, size and settings call for."""
-    note = missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
     agents = len(run.environments.kind.agents)
+    note = None if agents else missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
     usual = preferences(type(run.algorithm))
     idle = idle_model_settings(run.config.model, run.policy, run.action_space, usual.get("model", {}))
     sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)

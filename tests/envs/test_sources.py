@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import gymnasium
+import numpy
 import pytest
 from gymnasium.vector import SyncVectorEnv
 from maze_devkit.envs import CountingEnv
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.sources.gymnasium import GymnasiumConfig, GymnasiumSource
@@ -221,13 +222,84 @@ def test_the_old_versions_of_mujoco_name_the_new_one():
         build(source("Ant-v3"))
 
 
-def test_a_package_that_asks_for_another_gymnasium_is_named(monkeypatch, tmp_path):
-    info = tmp_path / "old_levels-1.0.dist-info"
-    info.mkdir()
-    asks = ['mujoco<3; sys_platform ~= "1.x"', "gymnasium<0.29", "numpy", 'mujoco<3; extra == "x"']
-    lines = ["Name: old-levels", "Version: 1.0", *(f"Requires-Dist: {each}" for each in asks)]
-    (info / "METADATA").write_text("\n".join(lines) + "\n")
-    (info / "top_level.txt").write_text("old_levels\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert "old-levels asks for gymnasium<0.29, and " in unmet("old_levels.envs")
-    assert unmet("other") is None
+@pytest.fixture
+def old_levels(monkeypatch, tmp_path):
+    """`old_levels(*requirements)`: a package that asks for other versions, and has environments in a module."""
+
+    def install(*asks):
+        (info := tmp_path / "old_levels-1.0.dist-info").mkdir()
+        lines = ["Name: old-levels", "Version: 1.0", *(f"Requires-Dist: {each}" for each in asks)]
+        (info / "METADATA").write_text("\n".join(lines) + "\n")
+        (info / "top_level.txt").write_text("old_levels\n")
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return install
+
+
+NUMPY, PYGLET = f"numpy=={numpy.__version__}.post9", "pyyaml<1"
+
+
+@pytest.mark.parametrize(
+    ("asks", "error", "text", "is_named"),
+    [
+        ([NUMPY], AttributeError("module 'numpy' has no attribute 'bool8'"), 'pip install "numpy==', True),
+        ([NUMPY], AttributeError("`np.float_` was removed in the NumPy 2.0 release"), 'pip install "numpy==', True),
+        (["gymnasium<0.29", NUMPY], ImportError("cannot import name 'x' from 'numpy'"), 'pip install "numpy==', True),
+        ([NUMPY], KeyError("levels"), "It may be that versions do not fit: old-levels asks for numpy==", False),
+        (
+            ["gymnasium<0.29"],
+            TypeError("reset() got an unexpected keyword"),
+            "It may be that versions do not fit",
+            False,
+        ),
+        (
+            ["gymnasium<0.29"],
+            ImportError("no name 'Wrap' in 'gymnasium.wrappers'"),
+            "as maze-core needs gymnasium",
+            True,
+        ),
+        ([PYGLET], ImportError("PyYAML is too new"), "old-levels asks for pyyaml<1, and ", True),
+    ],
+)
+def test_only_a_version_that_the_error_names_is_a_remedy(old_levels, asks, error, text, is_named):
+    old_levels('mujoco<3; sys_platform ~= "1.x"', "numpy", 'mujoco<3; extra == "x"', *asks)
+    found = unmet("old_levels.envs", error)
+    assert text in found.text
+    assert found.is_named is is_named
+    excluded = "as maze-core needs" in found.text
+    assert ("pip install" in found.text) is (is_named and not excluded)
+    assert excluded is any(each in found.text for each in ("gymnasium<0.29", "pyyaml<1"))
+
+
+def test_what_is_met_or_not_likely_is_no_reason(old_levels):
+    old_levels(PYGLET, "gymnasium")
+    assert unmet("old_levels.envs", KeyError("x")) is None
+    assert unmet("other", ImportError("gymnasium")) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "words"),
+    [
+        ("raise KeyError('levels')", RunError, r"KeyError: 'levels'.*\nIt may be that versions do not fit: old-levels"),
+        ("import pymissing.thing", ConfigError, r"\nInstall it: pip install pymissing\nIt may be that versions"),
+        (
+            "import gymnasium.wrappers.gone",
+            ConfigError,
+            r"\nold-levels asks for gymnasium<0.29, and .*as maze-core needs",
+        ),
+        (
+            "from numpy import gone_2",
+            ConfigError,
+            r"cannot be imported: .*gone_2.*\nIt may be that versions do not fit",
+        ),
+    ],
+)
+def test_the_failure_of_an_environment_says_so(old_levels, tmp_path, lines, error, words):
+    old_levels("gymnasium<0.29")
+    base = "import gymnasium\nclass Level(gymnasium.Env):\n    def __init__(self):\n        "
+    (tmp_path / "old_levels.py").write_text(base + lines)
+    try:
+        with pytest.raises(error, match=words):
+            build(source("old_levels:Level"))
+    finally:
+        sys.modules.pop("old_levels", None)

@@ -56,11 +56,12 @@ def list_(
 def _print_list(found: EnvList, text: str) -> None:
     from maze_core.base.terminal_text import shown
     from maze_core.cli.commands.environment_list import BUILT
+    from maze_core.envs.sources.known_ids import missing_source
 
     if not found.environments:
         module, imported, _ = text.rpartition(":")
         about = f"{shown(module)} was imported, and registers none that fits"
-        output.warn(f"no environment fits; {about if imported else _HOW_TO_IMPORT}")
+        output.warn(f"no environment fits; {missing_source(text) or (about if imported else _HOW_TO_IMPORT)}")
         return
     columns = ["env source", "environment", "presets"]
     rows = [[each.env_source, each.id, _named(each)] for each in found.environments]

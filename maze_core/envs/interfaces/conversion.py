@@ -38,14 +38,24 @@ def makes_environments(found: Any) -> bool:
 
     It is decided without a call: a configuration may come from others, and must not call anything else.
     """
+    kind = _made(found)
+    return kind is not None and _is_environment(kind) and not (kind is found and inspect.isabstract(found))
+
+
+def is_of(found: Any, package: str) -> bool:
+    """Return True for a class, or a function that is annotated to return one, that derives from a package's."""
+    return any(each.__module__.partition(".")[0] == package for each in getattr(_made(found), "__mro__", ()))
+
+
+def _made(found: Any) -> type | None:
+    """Return a class itself, and for a function the class that it is annotated to return; None where there is none."""
     if isinstance(found, FunctionType):
         try:
             found = get_type_hints(found).get("return")
         except Exception:  # noqa: BLE001 — an annotation may be any expression
-            return False
+            return None
         found = get_origin(found) or found
-        return isinstance(found, type) and _is_environment(found)
-    return isinstance(found, type) and _is_environment(found) and not inspect.isabstract(found)
+    return found if isinstance(found, type) else None
 
 
 def takes_seed(constructor: Any) -> bool:

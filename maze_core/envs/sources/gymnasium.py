@@ -17,20 +17,22 @@ from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import goes_along, hidden_here
 from maze_core.base.terminal_text import printable, shown
 from maze_core.envs.interfaces.arrays import with_arrays
-from maze_core.envs.interfaces.conversion import as_gymnasium, makes_environments
+from maze_core.envs.interfaces.conversion import as_gymnasium, is_of, makes_environments
 from maze_core.envs.interfaces.dm import DmApi
 from maze_core.envs.interfaces.makers import Maker, maker, seeded
 from maze_core.envs.interfaces.old_api import OldApi
 from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import explained, import_module
-from maze_core.envs.sources.known_packages import check_no_file, is_module_here, registered_by
+from maze_core.envs.sources.known_ids import comes_from, is_installed, missing_source
+from maze_core.envs.sources.misnamed import check_no_file, is_module_here
 from maze_core.envs.sources.mujoco_warnings import tame_mujoco
 from maze_core.envs.sources.registered_here import registered_here
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import ids_elsewhere
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.discovery import describe
+from maze_core.plugins.config.said_in_code import in_code, left_out
+from maze_core.plugins.discovery import describe, missing
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign
 from maze_core.plugins.unmet import unmet
@@ -157,6 +159,8 @@ def other_maker(env_id: str) -> Maker | None:
     module, colon, name = env_id.rpartition(":")
     if not colon:
         return None
+    if advice := missing_source(env_id):
+        raise ConfigError(f"no installed env source has {shown(env_id)}", "env.id", advice)
     found = import_module(module, "env.id")
     if name in gymnasium.registry:
         return None
@@ -213,8 +217,8 @@ def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
         return other
     if blame(exc):
         return _cannot_be_built(config, exc)
-    if missing := re.search(r"missing .*argument.*: '(\w+)'", text):
-        return ConfigError(text, "env.kwargs", f"Next: --set env.kwargs.{missing.group(1)}=…")
+    if hint := left_out(exc):
+        return ConfigError(text, "env.kwargs", hint)
     return ConfigError(text, "env.kwargs" if "argument" in text else "env.id")
 
 
@@ -232,8 +236,11 @@ def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
     where = f" ({place})" if place else ""
     if broken := broken_package(raised, _module_of(config.id)):
         where += f"\nThe package {broken} fails when it is imported: python -c 'import {broken}'"
-    if (clash := unmet(_module_of(config.id))) is not None:
-        where += f"\n{clash}"
+    if (clash := unmet(_module_of(config.id), raised)) is not None:
+        where += f"\n{clash.text}"
+    misused = isinstance(raised, TypeError | AttributeError | AssertionError)
+    if misused and any(isinstance(each, str | list | dict) for each in config.kwargs.values()):
+        where += f"\n{in_code('env.kwargs')}"
     return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
 
 
@@ -254,18 +261,19 @@ def check_env_id(env_id: str) -> None:
 def _suggestion(name: str, module: str) -> str:
     if (hidden := hidden_here(module)) is not None:
         return hidden
-    if callable(getattr(sys.modules.get(module), name, None)):
+    member = getattr(sys.modules.get(module), name, None)
+    if is_of(member, "pettingzoo") and (advice := missing("env", "pettingzoo")):
+        return advice
+    if callable(member):
         return (
             f"The module {module} has {name}, which is not known to return an environment. A function of your own says "
             "so: def make() -> gymnasium.Env"
         )
+    if not module and (advice := comes_from(name)):
+        return advice
     namespace, slash, _ = name.rpartition("/")
     if slash and not any(known.startswith(f"{namespace}/") for known in gymnasium.registry):
-        if namespace == "ALE":
-            return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
         return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
-    if not module and (known := registered_by(name)) is not None:
-        return known
     if not module and (here := registered_here(name)):
         return f"Did you mean {' or '.join(map(printable, here))}?"
     if not module and is_module_here(name):
@@ -311,10 +319,14 @@ def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
         return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
     if "gymnasium-robotics" in str(exc):  # MuJoCo's environments of gym, in their versions 2 and 3
         return ConfigError(str(exc), "env.id", f"Next: --env {_newest(env_id)}")
-    if (clash := unmet(_module_of(env_id))) is not None:
-        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash)
-    if not isinstance(exc, ModuleNotFoundError) and broken_package(exc):
+    clash = unmet(_module_of(env_id), exc)
+    name = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
+    top = name.partition(".")[0] if name else ""
+    is_missing = isinstance(exc, gymnasium.error.DependencyNotInstalled) or (top and not is_installed(top))
+    is_clash = clash is not None and clash.is_named
+    if not is_clash and not isinstance(exc, ModuleNotFoundError) and broken_package(exc):
         return explained(env_id, exc, "env.id") or ConfigError(str(exc), "env.id")
-    missing = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
-    hint = f"Install it: pip install {missing.partition('.')[0]}" if missing else None
+    if not is_missing or is_clash:
+        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash.text if clash else None)
+    hint = "\n".join([*([f"Install it: pip install {top}"] if top else []), *([clash.text] if clash else [])])
     return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)

@@ -18,14 +18,15 @@ from maze_core.plugins.discovery import describe, place_in
 _PIP = re.compile(r"`(pip install [^`]+)`")
 _OF_PYTHON = sys.stdlib_module_names | {"test"}
 
-_PACKAGES = {
+PACKAGES = {
     "JSSEnv": "JSSEnv", "ale_py": "ale-py", "array_api_compat": '"gymnasium[array-api]"',
     "bsuite": "bsuite", "crafter": "crafter gym", "cv2": "opencv-python",
-    "jax": '"gymnasium[jax]"', "moviepy": "moviepy",
+    "jax": '"gymnasium[jax]"', "moviepy": "moviepy", "panda_gym": "panda-gym",
     "grid2op": "grid2op lightsim2grid",
-    "gym": "gym", "gymnasium_robotics": "gymnasium-robotics", "highway_env": "highway-env", "minigrid": "minigrid",
+    "gym": "gym", "gymnasium_robotics": "gymnasium-robotics", "highway_env": "highway-env",
+    "lbforaging": "lbforaging", "minigrid": "minigrid", "miniworld": "miniworld",
     "mo_gymnasium": "mo-gymnasium", "mpe2": "mpe2", "or_gym": "or-gym gym", "pettingzoo": "pettingzoo",
-    "popgym": "popgym", "supersuit": "supersuit",
+    "popgym": "popgym", "rware": "rware", "supersuit": "supersuit",
 }  # fmt: skip
 """What to install for modules with known environments; no other name is guessed, since anyone may publish under it."""
 
@@ -63,8 +64,8 @@ def import_module(name: str, where: str) -> ModuleType:
         hint = _replace(broken) if broken else None
         if isinstance(exc, ModuleNotFoundError):
             hint = "Install the package that provides it, or run where Python can find it."
-            if getattr(exc, "name", None) == parts[0] and parts[0] in _PACKAGES:
-                hint = f"Install it: pip install {_PACKAGES[parts[0]]}"
+            if getattr(exc, "name", None) == parts[0] and parts[0] in PACKAGES:
+                hint = f"Install it: pip install {PACKAGES[parts[0]]}"
         raise ConfigError(
             f"the module {name!r} cannot be imported: {describe(exc)}{place_in(exc)}", where, hint
         ) from exc
@@ -88,8 +89,8 @@ def explained(title: str, exc: Exception, where: str | None) -> ConfigError | No
         missing = (getattr(exc, "name", None) or "").partition(".")[0]
         stated = _PIP.search(str(exc))
         way = f"Next: install the package that has the module {missing!r}" if missing else None
-        if missing in _PACKAGES:
-            way = f"Install it: pip install {_PACKAGES[missing]}"
+        if missing in PACKAGES:
+            way = f"Install it: pip install {PACKAGES[missing]}"
         if stated is not None:
             way = f"Install it: {stated.group(1)}"
         return ConfigError(f"{title} needs a package that is not installed: {describe(exc)}", where, way)

@@ -12,6 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import first_sentence, shown
 from maze_core.plugins.config.peers import PEERS, bare
 from maze_core.plugins.config.renamed_keys import NOW
+from maze_core.plugins.config.said_in_code import in_code
 
 _WORDS = (
     ("Input should be a valid integer", "must be a whole number"),
@@ -27,6 +28,7 @@ _WORDS = (
     ("Tuple should have ", "must have "),
     ("List should have ", "must have "),
     ("Unable to parse input string as an integer, exceeded maximum size", "must be a number that fits into 64 bits"),
+    ("input was not a valid JSON value", "must be a number, a text, a list or a mapping"),
     ("Value error, ", ""),
     ("Assertion failed, ", ""),
 )
@@ -38,17 +40,24 @@ _LISTED = 80
 def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: object) -> list[ConfigError]:
     """Return one ConfigError per wrong value; `data` is the input of `model`, `prefix` its path."""
     found: dict[tuple[str, bool], list[str]] = {}
+    objects: set[str] = set()
     for problem in error.errors():
         path = _path(problem["loc"], data, problem["type"] in ("missing", "extra_forbidden"))
         where = ".".join([prefix, *map(str, path)] if prefix else map(str, path))
         unknown = problem["type"] == "extra_forbidden"
+        if problem["type"] == "invalid-json-value":
+            objects.add(where)
         texts = found.setdefault((where, unknown), [])
         moved = unknown and where in NOW
         text = f"is now {NOW[where]}" if moved else _sentence(problem["type"], problem["msg"], path, model)
         if text not in texts:
             texts.append(text)
     return [
-        ConfigError(_alternatives(texts) + _got(texts, where, prefix, data), where or None)
+        ConfigError(
+            _alternatives(texts) + _got(texts, where, prefix, data),
+            where or None,
+            in_code(where) if where in objects else None,
+        )
         for (where, _), texts in found.items()
     ]
 

@@ -23,6 +23,7 @@ from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.said_in_code import left_out
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given
@@ -50,7 +51,8 @@ class PettingZooConfig(PluginConfig):
     id: str = Field(min_length=1)
     """The environment: `connect_four_v3` or `mpe/simple_spread_v3` of PettingZoo's own, or `package:name`, such as
     `mpe2:simple_spread_v3`. The name is a module with `env` or `parallel_env`, an environment class, or a function that
-    is annotated to return one."""
+    is annotated to return one. One of gymnasium, such as `rware:rware-tiny-2ag-v2`, has a Tuple or Dict of spaces, one
+    for each agent."""
     kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor."""
     max_episode_steps: PositiveInt | None = None
@@ -86,7 +88,7 @@ class PettingZooSource(Plugin):
 
     def __init__(self, config: PettingZooConfig, factory: Any = None) -> None:
         super().__init__(config)
-        self._constructor, self._api = constructor(config) if factory is None else (factory, config.api)
+        self._constructor, self._api = _maker(config) if factory is None else (factory, config.api)
 
     @staticmethod
     def knows(env_id: str) -> bool:
@@ -140,6 +142,19 @@ class PettingZooSource(Plugin):
 
 def _limited(env: MultiAgentEnv, config: PettingZooConfig) -> MultiAgentEnv:
     return env if config.max_episode_steps is None else LimitedAgents(env, config.max_episode_steps)
+
+
+def _maker(config: PettingZooConfig) -> tuple[Any, str]:
+    """Return as `constructor` does, also for an environment of gymnasium with spaces for each agent.
+
+    It is none that this source `knows`: that its parts belong to agents, nothing says but the user.
+    """
+    if not is_of_pettingzoo(config.id.rpartition(":")[0]) and not found_by_name(config.id):
+        from maze_pettingzoo.joint import joint_maker
+
+        if (maker := joint_maker(config.id)) is not None:
+            return maker, config.api
+    return constructor(config)
 
 
 def constructor(config: PettingZooConfig) -> tuple[Any, str]:
@@ -231,6 +246,6 @@ def _explained(config: PettingZooConfig) -> Iterator[None]:
     except ImportError as exc:
         raise missing_package(config.id, exc) from None
     except TypeError as exc:
-        raise ConfigError(str(exc), "env.kwargs" if "argument" in str(exc) else "env.id") from exc
+        raise ConfigError(str(exc), "env.kwargs" if "argument" in str(exc) else "env.id", left_out(exc)) from exc
     except Exception as exc:
         raise RunError(f"the environment {config.id} cannot be built: {describe(exc)}") from exc
