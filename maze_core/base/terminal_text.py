@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+
+_COLOURS = re.compile(r"\x1b\[[\d;:]*[mK]")
 
 
 def counted(number: int, noun: str) -> str:
@@ -26,6 +29,11 @@ def printable_lines(text: object) -> str:
     """Return a text of several lines, each made `printable`, such as an error with its hint or a traceback."""
     lines = str(text).replace("\t", "    ").split("\n")
     return "\n".join(printable(line) for line in lines)
+
+
+def plain(text: object) -> str:
+    """Return a text of other code, such as an exception's, without the sequences that colour it in a terminal."""
+    return _COLOURS.sub("", str(text))
 
 
 def shown(value: object, limit: int = 80) -> str:
