@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from maze_core.base.terminal_text import argument, counted, printable, printable_lines, shown
+from maze_core.base.terminal_text import argument, counted, plain, printable, printable_lines, shown
 
 
 def test_one_and_more():
@@ -31,6 +31,11 @@ def test_what_a_terminal_would_obey_is_shown_instead(text):
     assert printable_lines(f"a\n{text}") == "\n".join(
         ["a", *(printable(each) for each in text.replace("\t", "    ").split("\n"))]
     )
+
+
+def test_the_colours_of_other_code_are_left_out():
+    assert plain(ValueError("\x1b[1;31mred\x1b[0m \x1b[38;5;9mtext\x1b[K")) == "red text"
+    assert printable(plain("\x1b[2J\x1b]0;title\x07 \x1b[96m")) == "\\x1b[2J\\x1b]0;title\\x07 "
 
 
 def test_long_texts_are_cut():

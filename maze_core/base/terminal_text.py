@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 
+_COLOURS = re.compile(r"\x1b\[[\d;:]*[mK]")
+
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 epoch`, `1,200 epochs`."""
@@ -33,6 +35,11 @@ def first_sentence(text: str) -> str:
     """Return the first sentence of a description, in one line, however it was broken."""
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
     return re.split(r"(?<!e\.g\.)(?<!i\.e\.)(?<=\.)\s+(?=[A-Z`'\"(])", paragraph, maxsplit=1)[0]
+
+
+def plain(text: object) -> str:
+    """Return a text of other code, such as an exception's, without the sequences that colour it in a terminal."""
+    return _COLOURS.sub("", str(text))
 
 
 def shown(value: object, limit: int = 80) -> str:

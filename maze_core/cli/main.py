@@ -23,7 +23,7 @@ import typer
 from maze_core.base.blame import blame, callers, causes, their_traceback
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.interruption import end_on_signals
-from maze_core.base.terminal_text import printable, printable_lines
+from maze_core.base.terminal_text import plain, printable, printable_lines
 from maze_core.base.tolerant_output import TolerantStream
 from maze_core.cli.group import Commands
 
@@ -86,7 +86,7 @@ def _has_too_many_files(error: BaseException) -> bool:
 
 def _print_traceback(text: str) -> None:
     if text:
-        print(printable_lines(text) + "\n", file=sys.stderr)
+        print(printable_lines(plain(text)) + "\n", file=sys.stderr)
 
 
 def _print_unforeseen(error: Exception) -> None:
@@ -157,14 +157,24 @@ def _prepare_streams() -> None:
 
 
 def warn_plainly() -> None:
-    """Print warnings of Maze and its plugins as a line; those of other code keep Python's form."""
+    """Print warnings of Maze and its plugins as a line; those of other code keep Python's form, without colours."""
     usual = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], filename: str, *more: Any, **others: Any) -> None:
-        if any(part.startswith("maze_") for part in Path(filename).parts) and sys.stderr is not None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if sys.stderr is None or file is not None:
+            usual(message, category, filename, lineno, file, line)
+        elif any(part.startswith("maze_") for part in Path(filename).parts):
             print(printable_lines(f"warning: {message}"), file=sys.stderr)
         else:
-            usual(message, category, filename, *more, **others)
+            text = warnings.formatwarning(message, category, filename, lineno, line).rstrip()
+            print(printable_lines(plain(text)), file=sys.stderr)
 
     warnings.showwarning = show
 

@@ -398,7 +398,6 @@ class SerialVectorEnv:
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
         """Return the name of environment i and its step; `ended`: the episodes that ended at this step."""
         episode, step = self._episode[i], self._clock - self._started[i]
-        for end in ended:
-            if end.index == i:
-                episode, step = end.episode, end.length
+        for end in (each for each in ended if each.index == i):
+            episode, step = end.episode, end.length
         return place(self.first_index + i, episode, step)

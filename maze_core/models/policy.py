@@ -38,6 +38,11 @@ _OWNERS = {"memory": "policy", "critic_memory": "critic"}
 """The first part of the names of each memory's state."""
 
 
+_OF_A_HEAD = (
+    "`shape`, `draw_noise` and `forward(features, mask)`, as a maze_core.models.distributions.family.FamilyHead has"
+)
+
+
 class Policy(nn.Module):
     """Observation trees → action distributions and state values.
 
@@ -100,6 +105,15 @@ class Policy(nn.Module):
         if has_critic:
             self._add_critic(critic_encoder)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Raises PluginError for a property: torch would keep a module, and nobody use it."""
+        found = getattr(type(self), name, None)
+        if isinstance(found, property) and found.fset is None:
+            first = next((each for _, _, each in vars(self).get("_leaves", ())), "action_head")
+            hint = f": it lists what is in policy.heads. Next: policy.heads[{first!r}] = …, with {_OF_A_HEAD}"
+            raise PluginError(f"policy.{name} cannot be set{hint if name == 'action_heads' else ''}")
+        super().__setattr__(name, value)
+
     @property
     def action_heads(self) -> list[tuple[str, Sequence[str] | None, Any]]:
         """Action key, leaves of the mask (None: unmasked) and head of each action leaf, as they are in `heads`.
@@ -112,9 +126,7 @@ class Policy(nn.Module):
             head = cast("Any", self._modules["heads"])._modules.get(name)
             if not hasattr(head, "shape") or not hasattr(head, "draw_noise"):
                 raise PluginError(
-                    f"policy.heads[{name!r}] is {type(head).__name__}, which is no head: it needs `shape`, "
-                    "`draw_noise` and `forward(features, mask)`, as a "
-                    "maze_core.models.distributions.family.FamilyHead has"
+                    f"policy.heads[{name!r}] is {type(head).__name__}, which is no head: it needs {_OF_A_HEAD}"
                 )
             found.append((key, mask, head))
         return found

@@ -19,7 +19,7 @@ from typing import Any
 from maze_core.base.bundled import published, publisher
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.local_modules import is_current_folder
-from maze_core.base.terminal_text import shown
+from maze_core.base.terminal_text import plain, shown
 from maze_core.plugins.class_attributes import wrong_attribute
 from maze_core.plugins.distribution_facts import (
     applies,
@@ -266,7 +266,7 @@ def import_claim(claim: Declaration) -> Any:
 def describe(error: BaseException) -> str:
     """Return an exception as one line; that of an earlier name says what the name is now."""
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(plain(error).split())
     except Exception:  # noqa: BLE001 — a class of the user's own may fail at this
         text = ""
     return f"{type(error).__name__}: {text}{instead(error)}" if text else type(error).__name__

@@ -182,7 +182,7 @@ def test_spaces_of_a_billion_entries(name, algorithm, tmp_path, monkeypatch):
 MODULES = {
     "x = (\n": "SyntaxError: '(' was never closed",
     "import sys; sys.exit(0)": "SystemExit: 0 (odd_module.py, line 1)",
-    "raise SystemExit('\\x1b[31m')": "SystemExit: \\x1b[31m",
+    "raise SystemExit('\\x1b[31mred\\x1b[2J')": "SystemExit: red\\x1b[2J",
     "1/0": "ZeroDivisionError: division by zero (odd_module.py, line 1)",
     "def f(): f()\nf()": "RecursionError",
     "import no_such_thing": "No module named 'no_such_thing'",

@@ -27,5 +27,5 @@ def test_a_warning_of_maze_is_one_line(show, capsys, place):
 
 
 def test_a_warning_of_other_code_names_its_place(show, capsys):
-    show(RuntimeWarning("odd"), RuntimeWarning, "/x/my_env.py", 3)
-    assert "/x/my_env.py:3: RuntimeWarning: odd" in capsys.readouterr().err
+    show(RuntimeWarning("\x1b[33mWARN: odd\x1b[0m\x1b[2J"), RuntimeWarning, "/x/my_env.py", 3)
+    assert capsys.readouterr().err == "/x/my_env.py:3: RuntimeWarning: WARN: odd\\x1b[2J\n"

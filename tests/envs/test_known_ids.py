@@ -117,7 +117,7 @@ MARKET = f"{HERE}:Market"
 MADE = "takes a function of your own that returns the environment: def make() -> gymnasium.Env in my_envs.py"
 
 
-@pytest.mark.parametrize("value", [Table(), abs, np.zeros(3), {"deep": [Table()]}, object, np.float32(1)], ids=str)
+@pytest.mark.parametrize("value", [Table(), abs, np.zeros(3), {"deep": [Table()]}, object, np.float32(1)], ids=range(6))
 def test_arguments_that_no_text_says_are_answered_with_a_function(value):
     env = {"name": "gymnasium", "id": MARKET, "kwargs": {"df": value, "window": 3}}
     told = refusal(env)

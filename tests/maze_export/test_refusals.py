@@ -40,19 +40,47 @@ class Fixed(Encoder):
         return torch.cat([self.layer(row[None]) for row in obs["observation"]])
 
 
+class Bessel(Encoder):
+    """With an operation that ONNX does not have."""
+
+    def forward(self, obs):
+        return self.layer(torch.special.bessel_j0(obs["observation"]))
+
+
+class Painted(Encoder):
+    def forward(self, obs):
+        if torch.compiler.is_exporting():
+            raise ValueError("\x1b[1;31m\x1b[K!!\n\x1b[96mnot here\x1b[0m")
+        return self.layer(obs["observation"])
+
+
+class Reading(Encoder):
+    """Branches on a number, for which torch prints the whole graph."""
+
+    def forward(self, obs):
+        return self.layer(obs["observation"]) * float(obs["observation"].mean())
+
+
 @pytest.mark.parametrize(
     ("model", "name", "problem"),
     [
+        (Bessel, "a.onnx", "network to onnx: No ONNX function found for .*bessel_j0.*\n.*Next: --out FILE.pt2"),
+        (Painted, "a.onnx", "network to onnx: not here\n"),
+        (Painted, "a.pt2", "network to pt2: not here\n"),
+        (Reading, "a.pt2", "network to pt2: Could not guard on data-dependent expression"),
         (Branching, "a.onnx", "model: torch cannot export this network to onnx: "),
         (Branching, "a.pt2", "model: torch cannot export this network to pt2: "),
         (Fixed, "a.pt2", "model: torch cannot export this network to pt2: "),
         (Comparing, "a.pt2", "does not act as torch does, so it was not written: 'action' is .* in a batch of 1\n"),
     ],
 )
-def test_networks_that_cannot_be_exported(prepared, tmp_path, model, name, problem):
+def test_networks_that_cannot_be_exported(prepared, tmp_path, capfd, model, name, problem):
     context = prepared(ENV, model=model)
+    capfd.readouterr()
     with pytest.raises(ConfigError, match=problem) as caught:
         export.export_policy(context.run, tmp_path / name)
+    assert capfd.readouterr() == ("", "")
+    assert "x1b" not in repr(str(caught.value))
     first, *hint = str(caught.value).split("\n")
     assert len(hint) == 1
     assert len(first) < 600

@@ -347,6 +347,7 @@ def moved(space, values):
     [
         (spaces.Box(-1, 1, (), np.float32), [1 + 2e-7, -1 - 2e-7, 0], 1.00001),
         (spaces.Box(0, 0.1, (), np.float64), [0.1, -1e-9, 0.05], -1e-6),
+        (spaces.Box(-1, 1, (), np.float16), [1.001, -1.001, 0], 1.01),
         (spaces.Box(-np.inf, 3, (), np.float32), [-1e30, 3, 0], 3.0001),
         (spaces.Box(-np.inf, np.inf, (), np.float64), [-1e30, 1e30, 0], np.nan),
         (spaces.Box(-MAX, MAX, (), np.float32), [-3e38, MAX, 0], np.inf),

@@ -167,6 +167,23 @@ def test_targets_copy_buffers_such_as_running_statistics():
     assert target.module.running_mean.data_ptr() != network.running_mean.data_ptr()
 
 
+@pytest.mark.parametrize(
+    "network",
+    [
+        torch.nn.Identity(),
+        torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Tanh()),
+        torch.nn.BatchNorm1d(3, affine=False),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_target_of_a_network_without_parameters_follows_all_the_same(network):
+    target = Target(network)
+    network(torch.randn(8, 3) + 5)
+    target.follow(0.1)
+    x = torch.randn(4, 3)
+    assert target.module.eval()(x).equal(network.eval()(x))
+
+
 @pytest.mark.parametrize("name", ["mlp", "template"])
 @pytest.mark.parametrize("memory", [None, "own", "shared"])
 def test_critics_see_the_leaves_that_are_theirs_alone_whatever_the_encoder(name, memory):

@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.models.blocks import MLP
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy, acting_arrays
@@ -276,3 +276,16 @@ def test_a_policy_class_of_its_own_may_act_with_every_parameter():
     encoder = MLP(4, (8,), "tanh")
     policy = ActsWithItsCritic(BOX, TWO, encoder)
     assert acting_arrays(policy).keys() == policy.state_dict().keys()
+
+
+@pytest.mark.parametrize("value", [nn.ModuleList([nn.Linear(3, 2)]), nn.Linear(3, 2), [], nn.Parameter(torch.ones(2))])
+def test_what_a_policy_works_out_cannot_be_set_and_the_error_says_what_to_write(value):
+    policy = build()
+    with pytest.raises(PluginError, match=r"lists what is in policy.heads. Next: policy.heads\['action_head'\] = …"):
+        policy.action_heads = value
+    with pytest.raises(PluginError, match=r"^policy.noise cannot be set$"):
+        policy.noise = value
+    assert "action_heads" not in dict(policy.named_children())
+    head = policy.heads["action_head"]
+    policy.heads["action_head"] = copy.deepcopy(head)
+    assert policy.action_heads[0][2] is not head

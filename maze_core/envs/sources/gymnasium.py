@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue, PositiveInt
 from maze_core.base.blame import blame, broken_package
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import goes_along, hidden_here
-from maze_core.base.terminal_text import printable, shown
+from maze_core.base.terminal_text import plain, printable, shown
 from maze_core.envs.interfaces.arrays import with_arrays
 from maze_core.envs.interfaces.conversion import as_gymnasium, is_of, makes_environments
 from maze_core.envs.interfaces.dm import DmApi
@@ -204,14 +204,14 @@ def _explained(config: GymnasiumConfig) -> Iterator[None]:
         # Where a package is missing, the way through others' code to it tells nothing.
         raise _missing_dependency(config.id, exc) from (None if isinstance(exc, ModuleNotFoundError) else exc)
     except gymnasium.error.Error as exc:
-        raise ConfigError(printable(exc), where="env.id") from exc
+        raise ConfigError(printable(plain(exc)), where="env.id") from exc
     except Exception as exc:
         raise _cannot_be_built(config, exc) from exc
 
 
 def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
     """Return the error for a TypeError of `make`: wrong arguments, an object that is no environment, or a bug in it."""
-    text = printable(str(exc).partition(_RERAISED)[0])
+    text = printable(plain(exc).partition(_RERAISED)[0])
     built = _last_locals(exc).get("env")
     if (other := foreign(built)) is not None:
         return other

@@ -25,6 +25,7 @@ class Target(Generic[M]):
 
     def follow(self, tau: float) -> None:
         """Move the parameters by the share `tau` towards those of the network, and copy its buffers."""
-        torch._foreach_lerp_(self._followers, self._leaders, tau)
+        if self._followers:  # a network may have none, such as a fixed map
+            torch._foreach_lerp_(self._followers, self._leaders, tau)
         for follower, leader in self._buffers:
             follower.copy_(leader)

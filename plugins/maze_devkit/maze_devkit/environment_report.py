@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.base.terminal_text import counted
+from maze_core.base.terminal_text import counted, plain
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _UNBOUNDED = re.compile(r"observation space m(ax|in)imum value is -?infinity")
 # Gymnasium's checker finds that suspicious, in CartPole too; observations without bounds are common and train well.
-_COLOURS = re.compile(r"\x1b\[\d*m")
 _ENVS = 2
 _STEPS = 100
 _SEEDS = EpisodeSeeds(0, Purpose.TRAIN_EPISODES)
@@ -138,7 +137,7 @@ def _collected(notes: set[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    texts = (" ".join(_COLOURS.sub("", str(each.message)).removeprefix("WARN:").split()) for each in caught)
+    texts = (" ".join(plain(each.message).removeprefix("WARN:").split()) for each in caught)
     notes |= {text for text in texts if not _UNBOUNDED.search(text)}
 
 

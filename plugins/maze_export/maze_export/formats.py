@@ -7,13 +7,14 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
+from maze_core.base.blame import causes
 from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import plain, printable
 from maze_core.base.tree import to_arrays
 from maze_core.data.tensors import to_tensors
 from maze_export.interface import METADATA, Interface
@@ -29,6 +30,9 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 PT2_FILE = f"{METADATA}.json"
 """The name of the description within a pt2 file."""
 
+_ALIKE = "A model's forward must not branch on the values of tensors, and must treat the rows of a batch alike."
+_NO_ONNX = "ONNX may have no such operation. Next: --out FILE.pt2, whose operations are those of torch"
+
 Play = Callable[["Tree"], "Tree"]
 """Runs an exported policy: inputs by name, leaves [B, …], to outputs by name."""
 
@@ -43,9 +47,19 @@ def write(policy: ExportedPolicy, name: Format, about: Mapping[str, Any]) -> byt
         with _silent():
             return _WRITERS[name](policy, about)
     except Exception as error:  # noqa: BLE001 — whatever the exporter and the network raise
-        reason = printable(str(error).strip().partition("\n")[0], 300)
-        hint = "A model's forward must not branch on the values of tensors, and must treat the rows of a batch alike."
-        raise ConfigError(f"torch cannot export this network to {name}: {reason}", "model", hint) from None
+        reason: BaseException = error
+        hint = _ALIKE
+        if type(error).__module__.startswith("torch.onnx"):  # its causes say what is wrong
+            reason, hint = list(causes(error, "__cause__"))[-1], _NO_ONNX
+        text = printable(_first_line(reason), 300)
+        raise ConfigError(f"torch cannot export this network to {name}: {text}", "model", hint) from None
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an exporter's message that says something, without its colours."""
+    lines = (line.strip() for line in plain(error).splitlines())
+    said = [line for line in lines if any(map(str.isalnum, line))]
+    return said[0] if said else type(error).__name__
 
 
 def load(data: bytes, name: Format, interface: Interface) -> Play:
@@ -124,13 +138,12 @@ _LOADERS: Mapping[Format, Callable[[bytes, Interface], Play]] = {"onnx": _load_o
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep back the exporter's notes about itself: what it does is checked afterwards."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Keep back the exporter's notes about itself, pages of them: what it does is checked afterwards."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        logging.disable(level)

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import plain
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import flatten_space, space_specs, start_of
 from maze_core.models.memory import hears, remembers
@@ -167,7 +168,7 @@ def actor(policy: Policy) -> Policy:
     try:
         copied: Policy = batchable(policy).cpu().eval()
     except Exception as error:
-        raise ConfigError(f"the network cannot be copied: {error}", "model") from error
+        raise ConfigError(f"the network cannot be copied: {plain(error)}", "model") from error
     if isinstance(copied, Policy) and copied.has_critic:
         copied.critic_encoder, copied.critic_memory, copied.has_critic = None, None, False
         del copied.value_head

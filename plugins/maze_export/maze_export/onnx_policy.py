@@ -13,7 +13,7 @@ from maze_recordings.space_json import space_to_json
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import plain, printable
 from maze_core.base.tree import copy_tree
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.several.actors import acting_space
@@ -169,7 +169,7 @@ def open_policy(file: Path) -> tuple[InferenceSession, Interface]:
     try:
         return session, read_interface(metadata)
     except ValueError as error:
-        raise ConfigError(f"{file} cannot be used: {printable(error, 300)}", "policy.file") from None
+        raise ConfigError(f"{file} cannot be used: {printable(plain(error), 300)}", "policy.file") from None
 
 
 def open_session(data: bytes) -> InferenceSession:
@@ -198,4 +198,4 @@ def _check_spaces(interface: Interface, observation_space: Space[Any], action_sp
 
 
 def _reason(error: Exception) -> str:
-    return printable(str(error).strip().partition("\n")[0], 300)
+    return printable(plain(error).strip().partition("\n")[0], 300)

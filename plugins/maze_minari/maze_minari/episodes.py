@@ -9,7 +9,7 @@ from gymnasium import Space, spaces
 from maze_recordings.recording_files import Description, EpisodeRecord, TrajectoryError
 from maze_recordings.writer import UnfitEpisodeError, encode_episode
 
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import plain, printable
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.spaces import Role, leaves, start_of
 
@@ -50,7 +50,7 @@ class Episodes:
                 f"{self._source} cannot be imported: episode {index}: {error}" + (f"\n{hint}" if hint else "")
             ) from None
         except Exception as error:  # Minari and its storage raise whatever they meet
-            reason = printable(str(error).strip() or type(error).__name__, 200)
+            reason = printable(plain(error).strip() or type(error).__name__, 200)
             raise TrajectoryError(f"{self._source} is damaged: episode {index} cannot be read: {reason}") from error
 
     def _read(self, index: int) -> Trajectory:

@@ -13,7 +13,7 @@ from maze_recordings.trajectories import Trajectories
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import printable
+from maze_core.base.terminal_text import plain, printable
 from maze_core.envs.codecs import nest
 from maze_core.envs.several.actors import TURN, ActorId, actors_of
 from maze_core.envs.spaces import Role, leaves, start_of
@@ -157,7 +157,7 @@ def _opened(source: str) -> tuple[Any, str]:
         check_all_named(Path(data.spec.data_path), len(data))
         return data, str(data.spec.dataset_id or source)
     except Exception as error:  # Minari raises whatever its storage raises
-        reason = printable(str(error).strip() or type(error).__name__, 300)
+        reason = printable(plain(error).strip() or type(error).__name__, 300)
         raise TrajectoryError(f"{source} cannot be read as a Minari data set: {reason}") from error
 
 

@@ -12,8 +12,8 @@ from maze_core.envs.spaces import Role, choices_of
 if TYPE_CHECKING:
     from gymnasium import Space
 
-_ROUNDING = 4 * float(np.finfo(np.float32).eps)
-# As a share of a bound: actions are stored as float32, and often computed in it from other units.
+_ROUNDING = 4.0
+# Steps between neighbouring floats: actions are stored as float32, and often computed in it from other units.
 _CLIP = "Next: record the action space in which the actions lie, or clip them to its bounds before they are recorded"
 
 
@@ -49,8 +49,10 @@ def wrong_value(rows: np.ndarray, space: Space[Any] | None, role: Role | None) -
 def _wrong_in_box(rows: np.ndarray, space: spaces.Box) -> WrongValue | None:
     """Return the first action outside the bounds of its Box, or between the whole numbers of one of integers."""
     low, high = (np.asarray(bound, np.float64) for bound in (space.low, space.high))
-    slacks = [_ROUNDING * np.where(np.isfinite(bound), np.abs(bound), 0.0) for bound in (low, high)]
-    if np.dtype(space.dtype).kind == "f":  # computed between the bounds, which may be 0
+    kind: np.dtype[Any] = np.dtype(space.dtype)
+    share = _ROUNDING * max(float(np.finfo(each).eps) for each in (np.float32, kind) if np.dtype(each).kind == "f")
+    slacks = [share * np.where(np.isfinite(bound), np.abs(bound), 0.0) for bound in (low, high)]
+    if kind.kind == "f":  # computed between the bounds, which may be 0
         slacks = [np.maximum(*slacks)] * 2
     low, high = low - slacks[0], high + slacks[1]
     if (rows.min(0) < low).any() or (rows.max(0) > high).any():
@@ -58,7 +60,7 @@ def _wrong_in_box(rows: np.ndarray, space: spaces.Box) -> WrongValue | None:
         place = _place(outside)[1:]
         found = _first(rows, outside, f"is outside its bounds, {space.low[place]:g} to {space.high[place]:g}")
         return found._replace(hint=_CLIP)
-    if np.dtype(space.dtype).kind != "f" and (parts := rows != np.rint(rows)).any():
+    if kind.kind != "f" and (parts := rows != np.rint(rows)).any():
         return _first(rows, parts, f"is no whole number, as those of {space} are")
     return None
 
