@@ -24,6 +24,7 @@ from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.building import build
 from maze_core.run.run import Run
+from maze_core.run.saved.changed_env import changed_settings, naming_changes
 from maze_core.run.saved.checkpoint import Checkpoint, check_tensors, read_checkpoint
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
@@ -103,8 +104,10 @@ def reopen(
     load = said_classes((), overrides, load)
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
+        changed: list[str] = []
         if overrides:
             before = read_checksummed(run_dir / CONFIG)
+            changed = changed_settings(before, config.model_dump(mode="json"))
             _check_algorithm(config, before.get("algorithm"), run_dir)
             _check_seed(config.seed, before.get("seed"), run_dir)
         _tell_versions(run_dir)
@@ -113,7 +116,7 @@ def reopen(
         try:
             run.run_dir = run_dir
             _check_spaces(run)
-            with torch_threads(config.threads):
+            with torch_threads(config.threads), naming_changes(changed):
                 build(run)
                 _restore(run, saved)
             run.saving.saved_epoch = run.epoch if checkpoint == "last" else None
