@@ -10,9 +10,10 @@ from maze_core.envs.checks import MisfitError, VectorRewardError
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.other_interfaces import old_api
 
-_REPLAYED = (
+NOT_REPRODUCIBLE = "the environment is not reproducible"
+REPLAYED = (
     "An unfinished episode was being replayed from its seed and actions, so that the run goes on where it stopped. The "
-    "same actions had raised nothing before: the environment is not reproducible.\n"
+    f"same actions had raised nothing before: {NOT_REPRODUCIBLE}.\n"
     "Next: draw all its random numbers from the seed that `reset` is given. What this run has learnt can begin a new "
     "run: maze train ALGORITHM --init-from RUN"
 )
@@ -24,7 +25,7 @@ def replay() -> Iterator[None]:
     try:
         yield
     except RunError as exc:
-        exc.args = (f"{exc}\n{_REPLAYED}",)
+        exc.args = (f"{exc}\n{REPLAYED}",)
         raise
 
 

@@ -18,7 +18,7 @@ from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_num
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
-from maze_core.envs.faults import failure, place, replay
+from maze_core.envs.faults import NOT_REPRODUCIBLE, failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.recorded_state import check_count, same_rewards
@@ -215,8 +215,8 @@ class SerialVectorEnv:
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
         if not (same and all(exact) and (known or not any(self._lasting))):
             warnings.warn(
-                "an unfinished episode could not be replayed from its seed and actions: the environment is not "
-                "reproducible, so this run does not continue exactly where it stopped",
+                f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this "
+                "run does not continue exactly where it stopped",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -120,3 +120,13 @@ def test_another_process_in_the_folder_is_left_alone(quick):
         context.train()
     assert (context.run_dir / "checkpoints" / "last").is_dir()
     assert context.train(1).epochs == 1
+
+
+def test_the_current_folder_is_emptied_but_stays(quick, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    context = quick(type("Broken", (Broken,), {"way": "raise"}), "a2c", run_dir=here)
+    with pytest.raises(RunError):
+        context.train()
+    assert list(here.iterdir()) == []

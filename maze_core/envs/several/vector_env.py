@@ -15,7 +15,7 @@ from maze_core.envs.alike import check_apart
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
-from maze_core.envs.faults import failure, place, replay
+from maze_core.envs.faults import NOT_REPRODUCIBLE, failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.recorded_state import check_count
 from maze_core.envs.serial import SerialVectorEnv
@@ -166,8 +166,8 @@ class AgentsVectorEnv:
         )
         if not (same and all(exact)):
             warnings.warn(
-                "an unfinished episode could not be replayed from its seed and actions: the environment is not "
-                "reproducible, so this run does not continue exactly where it stopped",
+                f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this "
+                "run does not continue exactly where it stopped",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -115,15 +115,19 @@ def discard_run_dir(folder: Path) -> None:
 
 
 def remove_run_dir(folder: Path) -> bool:
-    """Delete the folder of a run with all that is in it, and the empty folders around it below `runs`.
+    """Delete all that is in the folder of a run, the folder, and the empty ones around it below `runs`.
 
-    Returns False where it cannot be deleted.
+    The current folder stays. Returns False where something cannot be deleted.
     """
     try:
-        files.remove(folder, folder.parent)
+        for name in files.names(folder, folder):
+            files.remove(folder / name, folder)
+        if folder == Path.cwd():
+            return True
+        folder.rmdir()
     except OSError:
         return False
-    if folder.parents[2].name == "runs":
+    if len(folder.parents) > 2 and folder.parents[2].name == "runs":
         with suppress(OSError):  # there are further runs
             for parent in folder.parents[:3]:
                 parent.rmdir()

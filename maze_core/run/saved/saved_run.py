@@ -23,6 +23,7 @@ from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.building import build
 from maze_core.run.run import Run
+from maze_core.run.saved.changed_env import changed_settings, naming_changes
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint
 from maze_core.run.saved.manifest import MODEL, STATE
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
@@ -107,8 +108,10 @@ def reopen(
     load = said_classes((), overrides, load)
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
+        changed: list[str] = []
         if overrides:
             before = read_checksummed(run_dir / CONFIG)
+            changed = changed_settings(before, config.model_dump(mode="json"))
             _check_algorithm(config, before.get("algorithm"), run_dir)
             _check_seed(config.seed, before.get("seed"), run_dir)
         _tell_versions(run_dir)
@@ -118,7 +121,7 @@ def reopen(
         try:
             run.run_dir = run_dir
             _check_spaces(run)
-            with torch_threads(config.threads):
+            with torch_threads(config.threads), naming_changes(changed):
                 build(run)
                 with _fitting(folder, _OTHERWISE):
                     run.saving.load(saved)
