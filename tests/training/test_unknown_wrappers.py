@@ -115,6 +115,15 @@ class Shared(gymnasium.Wrapper):
         return observation, reward + self.steps[0], *rest
 
 
+class Unmade(gymnasium.ObservationWrapper):
+    """Makes the object that remembers when it first needs it."""
+
+    def observation(self, observation):
+        if not hasattr(self, "moments"):
+            self.moments = Moments(2)
+        return self.moments(observation)
+
+
 class OpaqueNormalizer(Opaque):
     """Its name says what it does."""
 
@@ -219,7 +228,12 @@ def test_what_a_reset_clears_and_what_changes_nothing_needs_no_word(wrap):
 
 @pytest.mark.parametrize(
     ("wrapper", "advice"),
-    [(Opaque, "(not its steps)"), (Shared, "state() and load_state()"), (OpaqueNormalizer, "normalize_observations")],
+    [
+        (Opaque, "(not its steps)"),
+        (Shared, "state() and load_state()"),
+        (OpaqueNormalizer, "normalize_observations"),
+        (Unmade, "state() and load_state()"),
+    ],
 )
 def test_what_cannot_be_saved_is_said_by_name_in_every_command(quick, capsys, wrapper, advice):
     run = quick(wrappers=[Logged, wrapper])
