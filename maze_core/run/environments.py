@@ -94,19 +94,35 @@ class RunEnvironments:
         return forgotten(lambda: builder.single(0)) if unknown and not self.kind.agents else None
 
     @cached_property
-    def unshared(self) -> str | None:
-        """A note for evaluations that do not get what a wrapper of training remembers; None: nothing is needed."""
+    def _remembering(self) -> tuple[str, str] | None:
+        """The wrapper of others that remembers what a policy sees, and what to do without it; None: there is none."""
         if self.kind.agents or not any("attributes" in state for memory in self.kind.memory for state in memory):
             return None
         with releasing(self.builder("trial").single(0)) as env:
             name = remembering(env)
         advice = "" if name is None else advice_for(name)
-        if name is None or advice == "normalize_reward":  # evaluations report raw rewards
+        if name is None or advice == "normalize_reward":  # a policy does not see rewards, and those reported are raw
             return None
-        way = f"--wrappers {advice}" if advice else "leave the wrapper out"
+        return name, f"Next: --wrappers {advice}" if advice else "Next: leave the wrapper out"
+
+    def unshared(self) -> str | None:
+        """Return a note for evaluations that do not get what a wrapper of training remembers; None: none is needed."""
+        if self._remembering is None:
+            return None
+        name, way = self._remembering
         return (
             f"{name} remembers earlier episodes, but evaluations do not know those of training: "
-            f"{self._config.algorithm.name} has no training environments in this process. Next: {way}"
+            f"{self._config.algorithm.name} has no training environments in this process. {way}"
+        )
+
+    def left_behind(self) -> str | None:
+        """Return a note for a policy that acts without its environments' wrappers; None: none is needed."""
+        if self._remembering is None:
+            return None
+        name, way = self._remembering
+        return (
+            f"the policy takes observations as {name} returns them, and what that wrapper remembers of training is not "
+            f"part of the policy. {way}, for a new run"
         )
 
     def spare(self) -> gymnasium.Env[Any, Any]:

@@ -271,7 +271,7 @@ class Run(RunProgress):
         if not (self.config.evaluation_episodes if episodes is None else episodes):
             return {}
         before, memory = self.interrupted, self._trained_memory()
-        if not memory and not self.to_act and (note := self.environments.unshared) is not None:
+        if not memory and not self.to_act and (note := self.environments.unshared()) is not None:
             self.evaluation.tell_once(note)
         self.progress.phase = "evaluating"
         try:

@@ -19,6 +19,8 @@ from gymnasium.wrappers import (
     TransformObservation,
 )
 from maze_devkit.envs import SeededWalk
+from maze_export.export import export_policy
+from maze_serve.policy import ServedPolicy
 
 from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.envs.wrappers.carry import lasting_layers
@@ -113,6 +115,15 @@ class Shared(gymnasium.Wrapper):
         observation, reward, *rest = self.env.step(action)
         self.steps[0] += 1
         return observation, reward + self.steps[0], *rest
+
+
+class Unmade(gymnasium.ObservationWrapper):
+    """Makes the object that remembers when it first needs it."""
+
+    def observation(self, observation):
+        if not hasattr(self, "moments"):
+            self.moments = Moments(2)
+        return self.moments(observation)
 
 
 class OpaqueNormalizer(Opaque):
@@ -219,7 +230,12 @@ def test_what_a_reset_clears_and_what_changes_nothing_needs_no_word(wrap):
 
 @pytest.mark.parametrize(
     ("wrapper", "advice"),
-    [(Opaque, "(not its steps)"), (Shared, "state() and load_state()"), (OpaqueNormalizer, "normalize_observations")],
+    [
+        (Opaque, "(not its steps)"),
+        (Shared, "state() and load_state()"),
+        (OpaqueNormalizer, "normalize_observations"),
+        (Unmade, "state() and load_state()"),
+    ],
 )
 def test_what_cannot_be_saved_is_said_by_name_in_every_command(quick, capsys, wrapper, advice):
     run = quick(wrappers=[Logged, wrapper])
@@ -332,3 +348,25 @@ def test_no_state_puts_a_value_where_code_or_another_environment_is(name):
     state = saved_state(NormalizeObservation)
     with pytest.raises(CheckpointError, match=r"NormalizeObservation does not fit: .* is no attribute that is saved"):
         loaded(NormalizeObservation, {**state, "attributes": {**state["attributes"], name: 3}})
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "said"), [(NormalizeObservation, True), (NormalizeReward, False), (Stacked, False)]
+)
+def test_what_acts_without_the_wrappers_says_that_their_memory_is_missing(quick, tmp_path, capsys, wrapper, said):
+    run = quick(wrappers=[wrapper])
+    run.train()
+    export_policy(run.run, tmp_path / "policy.pt2")
+    ServedPolicy(run)
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: the policy takes")]
+    assert len(notes) == 2 * said
+    assert all("NormalizeObservation" in note and "--wrappers normalize_observations" in note for note in notes)
+
+
+@pytest.mark.slow
+def test_evaluations_that_know_nothing_of_training_say_so(quick, capsys):
+    """The actors are processes, which step environments of their own."""
+    quick(algorithm="impala", wrappers=["gymnasium.wrappers:NormalizeObservation"], runner="local").train()
+    told = [line for line in capsys.readouterr().err.splitlines() if "do not know those of training" in line]
+    assert len(told) == 1
+    assert "NormalizeObservation" in told[0]

@@ -76,8 +76,7 @@ class AgentsVectorEnv:
         self._current, self._last = allocate(specs, (self.num_envs,)), allocate(specs, (self.num_envs,))
         self._seeds: EpisodeSeeds | None = None
         self._lasting = [lasting_parts(env) for env in self.envs]
-        self.episode_memory: list[Memory] = self.memory()
-        """What the wrappers of each copy remembered when its episode began."""
+        self.episode_memory = self.memory()  # what wrappers remembered when the episode of each copy began
         self._begin(np.zeros(copies, np.int64))
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:

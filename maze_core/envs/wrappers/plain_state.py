@@ -95,7 +95,7 @@ class PlainState:
         mine = vars(self.layer)
         for name in mine.keys() - given.keys() - others - self._born:
             del mine[name]  # it came into being after the state was saved
-        mine.update(values)
+        mine.update((name, value) for name, value in values.items() if value is not _LOST)
 
     def _restored(self, name: Any, value: Any) -> Any:
         live = getattr(self.layer, name, None) if isinstance(name, str) and name.isidentifier() else _LOST
@@ -106,7 +106,7 @@ class PlainState:
         try:
             return _restored(value, live)
         except _UnmadeError:
-            return live
+            return _LOST
         except ValueError as error:
             raise ValueError(f"{name} is {error}") from None
 

@@ -11,6 +11,7 @@ from maze_core.base import files
 from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import torch_threads
 from maze_core.base.terminal_text import shown
+from maze_core.base.tolerant_output import to_stderr
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.wrappers.carry import cycled
 from maze_export.agreement import ENVS, ROWS, check_agreement, recorded
@@ -57,6 +58,8 @@ def export_policy(
     file = Path(file)
     chosen = _format(file, format)
     run.check_open()
+    if (note := run.environments.left_behind()) is not None:
+        to_stderr(f"note: {note}")
     with torch_threads(run.config.threads):
         policy = ExportedPolicy(actor(run.policy), stochastic=stochastic)
         about = policy.interface.to_json(**facts_of(run), actions=declared_actions(run, policy.interface))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.single import compute_actions
 from maze_core.models.memory import hears, remembers
 from maze_serve.json_values import ReadKeys, UnfitValueError, arrays_from_json, from_json, to_json
@@ -46,6 +47,8 @@ class ServedPolicy:
                 "this run acts with a planner, which needs copies of the environment that is played",
                 hint="Next: maze serve RUN --no-look-ahead, where the network acts alone",
             )
+        if (note := context.run.environments.left_behind()) is not None:
+            to_stderr(f"note: {note}")
         several = context.run.env_builder("acting").several_agents
         self._build: Callable[..., Any] = context.agents if several else context.agent
         self._remembers, self._hears = remembers(context.policy), hears(context.policy)
