@@ -47,8 +47,9 @@ class Probe(Plugin):
         return loss
 
     @hookimpl
-    def on_run_end(self) -> None:
-        """Do nothing: a plugin has a hook."""
+    def on_run_start(self, run: Run) -> None:
+        """Let an algorithm train that turns out to compute no loss."""
+        run.algorithm.calls = ("compute_loss",)
 
 
 class LosslessProbe(Probe):
