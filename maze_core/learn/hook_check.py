@@ -54,6 +54,13 @@ def check_called(hooks: Hooks, algorithm: Algorithm) -> list[str]:
     return notes
 
 
+def check_without_losses(hooks: Hooks, algorithm: Algorithm) -> None:
+    """Raise ConfigError where a plugin works by the loss alone, and an algorithm has none that did not say so."""
+    if algorithm.calls is None:
+        algorithm.calls = tuple(called(hooks, algorithm) - {"compute_loss"})
+        check_called(hooks, algorithm)
+
+
 def _wanted(each: Member, hooks: Hooks) -> list[str]:
     """Return the hooks of a plugin of which one at least has to be called."""
     own = [hook for hook in HOOKS if each in hooks.implementers(hook) and (each.kind, hook) != _ANSWER]

@@ -12,6 +12,7 @@ from maze_core.base.interruption import Preempted
 from maze_core.base.terminal_text import argument
 from maze_core.data.batch import OwnStep
 from maze_core.learn import answers
+from maze_core.learn.hook_check import check_without_losses
 from maze_core.run.episodes.evaluation import EvaluationInterrupted
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.report import RunSummary
@@ -79,7 +80,7 @@ def _epoch(run: Run) -> None:
     run.take_values(True)
     if repeated is not None:
         repeated.begin_epoch()
-    started, steps, updates = time.perf_counter(), run.env_steps, run.updates
+    started, steps, updates, batched = time.perf_counter(), run.env_steps, run.updates, False
     try:
         while run.updates_remain and algorithm.warm_up():
             learner.scale_lr(answers.lr_factor(algorithm, run.fraction_done))
@@ -87,6 +88,7 @@ def _epoch(run: Run) -> None:
                 if isinstance(batch, OwnStep):
                     learner.take(batch)
                     continue
+                batched = True
                 rows = learner.share_of(batch)  # all, if the run has one learner
                 if repeated is None:
                     learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
@@ -98,6 +100,8 @@ def _epoch(run: Run) -> None:
             run.saving.keep()
         if run.epoch_trained:
             _check_steps(run)
+            if not batched and run.updates > updates:
+                check_without_losses(run.hooks, algorithm)
             speed = _speed(run, time.perf_counter() - started, steps, updates)
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
             results = answers.epoch_metrics(algorithm) | run.evaluate(run.epoch + 1)

@@ -8,6 +8,7 @@ from maze_sac.sac import SAC
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, ConfigError, Loss, Plugin, hookimpl
 from maze_core.base.errors import PluginError
+from maze_core.data.batch import OwnStep
 from maze_core.models.mlp import MlpModel
 from maze_core.plugins.config import params
 
@@ -144,6 +145,25 @@ class Own(Algorithm):
     @hookimpl
     def compute_loss(self, policy, batch):
         return Loss(policy.value(batch.obs).square().mean())
+
+
+class Stepping(Own):
+    """Takes all steps itself."""
+
+    def batches(self):
+        yield OwnStep(dict, list(self._run.policy.parameters()))
+
+
+def test_an_algorithm_without_losses_that_does_not_say_so_is_noticed_after_an_epoch(quick):
+    quick(SeededWalk, Stepping, callbacks={"mine": with_hooks("on_evaluation")}).train()
+    with pytest.raises(ConfigError, match="works by its hook compute_loss, which Stepping never calls"):
+        quick(SeededWalk, Stepping, callbacks={"mine": with_hooks("compute_loss")}).train()
+    declared = type("Declared", (Stepping,), {"__doc__": "Says so.", "calls": ("compute_loss",)})  # in later epochs
+    quick(SeededWalk, declared, callbacks={"mine": with_hooks("compute_loss")}).train()
+    with pytest.raises(ConfigError, match="which Silent never calls"):
+        _ = quick(
+            SeededWalk, type("Silent", (Stepping,), {"calls": ()}), callbacks={"mine": with_hooks("compute_loss")}
+        ).run
 
 
 @pytest.mark.parametrize(

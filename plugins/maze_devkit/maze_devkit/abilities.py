@@ -25,7 +25,7 @@ from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.drift import DriftSource
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
-from maze_devkit.rehearsal import Probe, rehearse
+from maze_devkit.rehearsal import Probe, probe_of, rehearse
 from maze_devkit.several import Order, Seats
 from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
 from maze_devkit.telling import Telling
@@ -202,7 +202,7 @@ def _holds(subject: Subject, env: AnyEnv, values: Mapping[str, Any], part: str) 
     """
     values = {**values, "algorithm.n_epochs": _EPOCHS}
     whole, split = subject.folder / "whole", subject.folder / "split"
-    more = {("callback", "probe"): Probe}
+    more = {("callback", "probe"): probe_of(subject)}
     try:
         with runs.started(subject, env, whole, {**values, "callbacks.probe.name": "probe"}, more) as run:
             idle = _idle(run, part)
