@@ -166,7 +166,7 @@ class _Connection:
                 while True:
                     while self._received.startswith(b"\r\n"):
                         del self._received[:2]  # some clients send an empty line after a body
-                    if bytes(self._received) not in (b"", b"\r") or not await self._receive():
+                    if bytes(self._received[:2]) not in (b"", b"\r") or not await self._receive():
                         break
         self.idle = False
         return bool(self._received)
