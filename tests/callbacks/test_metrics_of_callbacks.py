@@ -12,6 +12,7 @@ from maze_tensorboard.event_file import read_records
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import PluginError
+from maze_core.cli.loggers.points import point
 from maze_core.run.report import EpochReport
 
 PLAIN = {"callbacks.tensorboard": {"name": "tensorboard"}, "callbacks.console.metrics": ["mine/epoch"]}
@@ -71,6 +72,9 @@ def test_every_logger_has_them_with_their_epoch(quick, capsys, order):
         for value in record.values
         if value.tag.startswith("mine")
     }
+    # Weights & Biases and MLflow send points.
+    sent = [point(each).values["mine/seen"] for each in logs.reports]
+    assert sent == [each["mine/seen"] for each in lines(context.run_dir)]
     steps = [each["env_steps"] for each in lines(context.run_dir)]
     assert {("mine/epoch", step) for step in steps} <= drawn
     assert "mine/epoch" in capsys.readouterr().out
