@@ -73,7 +73,8 @@ BROKEN = [
     ("wrapper", "final_observation", "return self.observation(observation), reward",
      "return observation if truncated else self.observation(observation), reward"),
     ("wrapper", "replay", "info = self.env.step(action)\n",
-     "info = self.env.step(action)\n        self.all = getattr(self, 'all', 0) + 1\n        reward += self.all > 15\n"),
+     "info = self.env.step(action)\n        self.all = getattr(self, 'all', None) or __import__('itertools').count(1)\n"
+     "        reward += next(self.all) > 15\n"),
     ("wrapper", "global_state", "self.steps += 1", f"self.steps += 1; {ENVIRON}"),
     ("wrapper", "global_state", "self.steps += 1", "self.steps += 1; import random; random.random()"),
     ("env", "makes", "spaces.Discrete(3)", "spaces.Sequence(spaces.Discrete(3))"),
