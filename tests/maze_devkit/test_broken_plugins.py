@@ -73,7 +73,8 @@ BROKEN = [
     ("wrapper", "final_observation", "return self.observation(observation), reward",
      "return observation if truncated else self.observation(observation), reward"),
     ("wrapper", "replay", "info = self.env.step(action)\n",
-     "info = self.env.step(action)\n        self.all = getattr(self, 'all', 0) + 1\n        reward += self.all > 15\n"),
+     "info = self.env.step(action)\n        self.all = getattr(self, 'all', None) or __import__('itertools').count(1)\n"
+     "        reward += next(self.all) > 15\n"),
     ("wrapper", "altered_states", "    def step(self, action):\n",
      "    best = None\n\n    def state(self): return {'best': self.best}\n\n    def load_state(self, state): self.best = state['best']\n\n"
      "    def step(self, action):\n        self.best = max(self.best or 0.0, 0.0)\n"),

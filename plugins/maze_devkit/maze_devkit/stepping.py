@@ -83,8 +83,9 @@ def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
             "replay",
             "A new copy repeats an episode from its seed, its actions and the `state` before it, rewards included.",
             WHY["replay"],
-            "Make everything depend on `reset(seed=…)`. A wrapper with further state has `state` and `load_state`; "
-            "an environment with further state waives the check, and its runs are not resumed exactly.",
+            "Make everything depend on `reset(seed=…)`. Numbers and arrays that a wrapper keeps are saved; one with "
+            "other state has `state` and `load_state`; an environment with further state waives the check, and its "
+            "runs are not resumed exactly.",
             lambda subject: replays(copies(subject)),
         ),
         Check(
