@@ -28,6 +28,7 @@ from maze_core.base.blame import their_traceback
 from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import understand_local_modules
+from maze_core.base.plain_warnings import warn_plainly
 from maze_core.base.tolerant_output import tolerate_lost_output
 
 StartMethod = Literal["forkserver", "spawn"]
@@ -144,7 +145,7 @@ def import_ahead() -> None:
 def begin_worker(*, stays: bool = False) -> None:
     """Set up a worker process: ignore Ctrl-C, which the driver handles; use one thread; end with the driver.
 
-    What it prints may be lost, on a full disk or in a closed pipe.
+    What it prints may be lost, on a full disk or in a closed pipe; warnings are printed as by the command line.
 
     `stays`: also ignore SIGTERM, for workers without which the driver cannot end well; `kill_at_exit` ends them.
     """
@@ -156,6 +157,7 @@ def begin_worker(*, stays: bool = False) -> None:
     if os.environ.get(_SAFE) == _OURS:
         del os.environ[_SAFE]  # programs that an environment starts are not affected
     tolerate_lost_output()
+    warn_plainly()
     understand_local_modules()
     _limit_threads()
     driver = multiprocessing.parent_process()

@@ -13,9 +13,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 import errno
 import os
 import traceback
-import warnings
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
 import typer
@@ -23,6 +21,7 @@ import typer
 from maze_core.base.blame import blame, callers, causes, their_traceback
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.interruption import end_on_signals
+from maze_core.base.plain_warnings import warn_plainly
 from maze_core.base.terminal_text import plain, printable, printable_lines
 from maze_core.base.tolerant_output import TolerantStream
 from maze_core.cli.group import Commands
@@ -154,29 +153,6 @@ def _prepare_streams() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.stderr = cast("TextIO", TolerantStream(sys.stderr))
-
-
-def warn_plainly() -> None:
-    """Print warnings of Maze and its plugins as a line; those of other code keep Python's form, without colours."""
-    usual = warnings.showwarning
-
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if sys.stderr is None or file is not None:
-            usual(message, category, filename, lineno, file, line)
-        elif any(part.startswith("maze_") for part in Path(filename).parts):
-            print(printable_lines(f"warning: {message}"), file=sys.stderr)
-        else:
-            text = warnings.formatwarning(message, category, filename, lineno, line).rstrip()
-            print(printable_lines(plain(text)), file=sys.stderr)
-
-    warnings.showwarning = show
 
 
 def main() -> None:

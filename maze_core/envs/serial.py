@@ -389,10 +389,10 @@ class SerialVectorEnv:
     def _failure(self, i: int, rewards: list[Any], ended: list[_End], exc: BaseException) -> MazeError:
         """Return the error of a step that failed before it was counted: a raised exception, or an unusable value."""
         self._clock += 1
-        if i == self.num_envs:
-            i = next((j for j, reward in enumerate(rewards) if not is_number(reward)), 0)
-            wrong = exc if isinstance(exc, MisfitError) else not_a_number(rewards[i], self.action_space)
-            return failure(self._place(i, ended), wrong)
+        bad = next((j for j, reward in enumerate(rewards) if not is_number(reward)), None)
+        if bad is not None or (i == self.num_envs and not isinstance(exc, MisfitError)):
+            wrong = not_a_number(rewards[bad or 0], self.action_space)
+            return failure(self._place(bad or 0, ended), wrong)
         return failure(self._place(i), exc)
 
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:

@@ -115,11 +115,16 @@ def test_without_the_plugin_the_message_says_what_to_install(quick, monkeypatch,
     assert f"--env-source pettingzoo. {advice}" in str(refusal.value)
 
 
-def test_a_dict_of_rewards_is_told_so_too(quick):
-    with pytest.raises(
-        ConfigError, match=r"a reward of 2 numbers, not one: \{'worker 0'.*\n.*--env-source pettingzoo\nThe last"
-    ):
-        quick(lambda: Farm(kind="dict"), "ppo").train()
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("dict", r"\{'worker 0'.*\n.*--env-source pettingzoo\nThe last"),
+        ("early", r"array.*\n.*--env-source pettingzoo\n"),
+    ],
+)
+def test_a_dict_of_rewards_and_flags_for_each_agent_are_told_so_too(quick, kind, said):
+    with pytest.raises(ConfigError, match=f"a reward of 2 numbers, not one: {said}"):
+        quick(lambda: Farm(kind=kind), "ppo").train()
 
 
 class Apart(Farm):
