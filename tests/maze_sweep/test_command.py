@@ -247,7 +247,6 @@ def test_experiments_that_no_sweep_can_use(pools, quick_experiment):
 
 
 def test_seeds_alone_repeat_the_same_settings(pools):
-    made, _ = pools
     result = maze("ppo", "--env", "CartPole-v1", "--seeds", "5", "--steps", "500", "--dir", "s")
     assert result.stdout.splitlines()[1].split()[-1] == "5/5"
     assert sorted(each.name for each in Path("s/runs").iterdir()) == [f"t000-s{seed}" for seed in range(5)]

@@ -85,7 +85,7 @@ def test_an_old_run_is_opened_built_upon_and_trained_on(name, old, tmp_path):
         assert context.train().outcome == "finished"
     more = {"algorithm.n_epochs": 3, "callbacks.console": None}
     if name in REFUSED:
-        with pytest.raises(ConfigError, match=rf"{REFUSED[name]}.*\nNext: .*--init-from"):
+        with pytest.raises(ConfigError, match=rf"{REFUSED[name]}.*\nNext: .*init.from"):
             RunContext.reopen(old, more)
         return
     with RunContext.reopen(old, more) as context:
