@@ -75,6 +75,8 @@ def _argument(found: re.Match[str]) -> str:
         return f"wrappers=[{', '.join(map(_literal, value.split(',')))}]"
     if name in _ARGUMENTS:
         return name if value is None else f"{name}={_literal(value)}"
+    if name == "no_look_ahead":
+        return "look_ahead=False"
     if value is None and name.startswith("no_"):
         return _override(f"algorithm.{name.removeprefix('no_')}", "false")
     return f"algorithm.{name}" if value is None else _override(f"algorithm.{name}", value)

@@ -169,7 +169,7 @@ def test_native_forms_are_used_one_by_one(ahead):
 
 
 def test_what_cannot_be_copied_is_refused_before_the_first_step(ahead):
-    with pytest.raises(ConfigError, match=r"cannot be copied.*(?s:.*)--no-look-ahead"):
+    with pytest.raises(ConfigError, match=r"cannot be copied.*(?s:.*)look.ahead"):
         ahead(Chance).train()
     context = ahead(Chance, overrides={"callbacks.ahead.training": False})
     assert np.isfinite(context.evaluate(look_ahead=False)["eval/return_mean"])

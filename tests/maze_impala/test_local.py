@@ -113,7 +113,7 @@ def test_an_environment_that_fails_in_an_actor_gives_its_traceback(small):
 
 
 def test_ready_objects_that_cannot_be_sent_propose_the_other_runner(small):
-    with pytest.raises(ConfigError, match="--runner dev"):
+    with pytest.raises(ConfigError, match='runner="dev"'):
         small(lambda: SeededWalk(), overrides=LOCAL).train()
 
 

@@ -99,7 +99,7 @@ def test_no_step_sees_what_comes_after_it_and_each_sees_what_was_before(quick, r
         after = run.policy.distribution(batch.obs, batch.sequences).mode()["action"]
         batch.sequences.state = kept
         first = 3 if leaf == "acted" else 2  # what was done in a step, its own decision does not see
-        assert after[:first].equal(before[:first])
+        torch.testing.assert_close(after[:first], before[:first])  # some processors round by what lies beside it
         assert not torch.isclose(after[first:], before[first:]).all()
 
 

@@ -428,7 +428,7 @@ class Linear(gymnasium.Wrapper):
 
 @pytest.mark.parametrize("more", [(), ("monitor",)])
 def test_a_vector_reward_is_refused_with_the_wrapper_that_weighs_it(quick, more):
-    with pytest.raises(ConfigError, match=r"2 numbers.*\n.*--wrappers scalarize --set 'wrappers.0.weights=\[1,1\]'"):
+    with pytest.raises(ConfigError, match=r'2 numbers.*\n.*wrappers=\["scalarize"\] .*"wrappers.0.weights": \[1,1\]'):
         quick(TwoAims, wrappers=list(more)).train()
 
 

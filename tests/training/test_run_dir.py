@@ -72,9 +72,9 @@ def test_a_directory_must_be_new_or_empty(quick, tmp_path):
     file = tmp_path / "file"
     file.touch()
     for wrong in (file, file / "below"):
-        with pytest.raises(ConfigError, match="--run-dir: cannot create"):
+        with pytest.raises(ConfigError, match="run_dir: cannot create"):
             _ = quick(run_dir=wrong).run
-    with pytest.raises(ConfigError, match="--run-dir: cannot create /proc/nowhere"):
+    with pytest.raises(ConfigError, match="run_dir: cannot create /proc/nowhere"):
         _ = quick(run_dir="/proc/nowhere/run").run
 
 
