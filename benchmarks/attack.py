@@ -44,6 +44,11 @@ What Maze is put through, and how much of it holds. A case is one command or a f
 - **Damaged files**: one file of a run or a recording is cut, flipped, emptied, swapped, given other values, deep
   nesting or alias bombs. It holds where a command gives the same results as without the damage, names the file in a
   warning, or ends with one clear error and exit code 2.
+- **Altered checkpoints**: one value of a checkpoint is another one, with fitting checksums: null, a list, a text, a
+  negative or an enormous count, an array of another shape or type, or it is missing; of sixteen kinds of runs. It holds
+  where `maze resume` and `maze eval` refuse it with one clear error, or go on.
+- **Settings of other libraries**: the current folder is full of those of wandb, git, MLflow, matplotlib and others, and
+  of programs with the names of those that libraries start. None may be read, and nothing outside may change.
 - **Links, pipes, devices**: they stand at names that a command reads or writes. Nothing outside the run may change.
 - **Names and texts of a stranger's**: escape sequences, newlines and endless words; none may reach the terminal raw.
 - **Open doors**: recordings to other folders, distributions and modules in the current folder, foreign clusters,

@@ -41,8 +41,10 @@ class Form(Protocol):
 
 
 def varies(value: V, form: Any) -> V:
-    """Return the value, of which not only the numbers may change; inside `form_of`, its form."""
-    return cast("V", form) if _DECLARING.get() else value
+    """Return the value, of which not only the numbers may change; inside `form_of`, its form, or what this returns."""
+    if not _DECLARING.get():
+        return value
+    return cast("V", form() if callable(form) else form)
 
 
 def form_of(state: Callable[[], Any]) -> Any:

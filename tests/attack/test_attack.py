@@ -17,10 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = (
     "kills/ppo+record=6", "kills/sac+record=5", "kills/es=4",
     "damaged/ppo+record=18", "damaged/sac=8", "damaged/es=5", "damaged/recording=18",
-    "planted=14", "named=20", "doors=16", "settings=9", "leaves=4", "configured=2", "spaces=4",
+    "planted=14", "named=20", "doors=16", "settings=2", "leaves=2", "configured=2", "spaces=4",
 )  # fmt: skip
 """What is attacked, and how many cases of each subject: kills and damage; a stranger's run, and wrong input."""
-LEAST = 154
+LEAST = 188
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /proc and prctl")
 
@@ -40,7 +40,7 @@ def assert_all_hold(cases: tuple[str, ...], least: int) -> None:
     """In a process of its own, with one thread: it forks for every case."""
     command = [sys.executable, "-m", "tests.attack", "--json", *cases]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400)
     verdicts = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(verdicts) >= least, done.stderr
     failed = [verdict for verdict in verdicts if not verdict["held"]]

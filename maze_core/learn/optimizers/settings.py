@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import starmap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from maze_core.base.saved_state import Entries, Exactly, Flag, Leaf, Number, OrLeftOut, OrNone, varies
+from maze_core.base.saved_state import Exactly, Flag, Leaf, Number, OrLeftOut, OrNone, varies
 
 if TYPE_CHECKING:
-    from maze_core.base.saved_state import Form
     from maze_core.learn.optimizers.adam import Optimizer
 
 Settings = list[dict[str, Any]]
@@ -43,44 +42,48 @@ def saved_optimizer(optimizer: Optimizer) -> dict[str, Any]:
     state = optimizer.state_dict()
     if not {"state", "param_groups"} <= state.keys():
         return state
-    groups = [{key: _form(key, value) for key, value in group.items()} for group in state["param_groups"]]
-    parameters = enumerate(parameter for group in optimizer.param_groups for parameter in group["params"])
-    kept: dict[int, Any] = {number: OrLeftOut(Entries(_Moment(parameter))) for number, parameter in parameters}
-    if state["state"]:  # those of torch have nothing there before the first step
-        kept = {number: dict(starmap(_leaf, each.items())) for number, each in state["state"].items()}
-    return varies(state, cast("Form", {**state, "state": kept, "param_groups": groups}))
+    return varies(state, lambda: _form(optimizer, state))
 
 
-def _form(name: str, setting: Any) -> Any:
-    """Return the form of a setting of a group: no number may be negative, and of several, such as decays, above 1."""
-    if name == "params":
-        return [Exactly(number) for number in setting]
-    if isinstance(setting, bool | None):
+def _form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    groups = [
+        {key: [Exactly(each) for each in value] if key == "params" else _setting(value) for key, value in group.items()}
+        for group in state["param_groups"]
+    ]
+    kept = (state["state"] or _after_a_step(optimizer)).items()
+    leaves = {number: OrLeftOut({name: _leaf(name, leaf) for name, leaf in each.items()}) for number, each in kept}
+    return {**state, "state": leaves, "param_groups": groups}
+
+
+def _setting(value: Any) -> Any:
+    """Return the form of a setting of a group: few are negative, and the others never become so."""
+    if isinstance(value, bool | None):
         return OrNone(Flag())
-    if isinstance(setting, list | tuple):
-        return [Number(0.0, 1.0) for _ in setting]
-    return Number(0.0) if isinstance(setting, int | float) else setting
+    if isinstance(value, list | tuple):
+        return [_setting(each) for each in value]
+    return Number(0.0) if isinstance(value, int | float) and value >= 0 else value
 
 
-def _leaf(name: str, leaf: Tensor) -> tuple[str, Leaf]:
-    """Return the form of what an optimizer remembers: counts and squares are not negative; squares may be infinite."""
-    low = None if name == "exp_avg" else 0.0
-    return name, Leaf(leaf.dtype, tuple(leaf.shape), low, finite=low is None)
+def _leaf(name: str, leaf: Any) -> Any:
+    """Return the form of what an optimizer remembers: squares may be infinite, but they and counts not negative."""
+    low = 0.0 if name == "step" or "sq" in name else None
+    return Leaf(leaf.dtype, tuple(leaf.shape), low, finite=low is None) if isinstance(leaf, Tensor) else leaf
 
 
-@dataclass(frozen=True)
-class _Moment:
-    """The form of what optimizers of torch remember of a parameter: leaves of its shape, numbers, or None."""
+def _after_a_step(optimizer: Any) -> dict[int, Any]:
+    """Return what an optimizer of torch remembers after a step: before the first it remembers nothing.
 
-    parameter: Tensor
-
-    def check(self, saved: Any, place: str) -> None:
-        """Raise StateError if it is something else."""
-        if isinstance(saved, Tensor):
-            shape = tuple(self.parameter.shape) if saved.ndim else ()
-            Leaf(saved.dtype if saved.is_floating_point() else self.parameter.dtype, shape).check(saved, place)
-        else:
-            OrNone(Number()).check(saved, place)
+    Empty for what cannot be stepped like this.
+    """
+    try:
+        other = copy.deepcopy(optimizer)
+        for group in other.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = torch.zeros_like(parameter)
+        other.step()
+        return dict(other.state_dict()["state"])
+    except Exception:  # noqa: BLE001 — such as one that needs a closure
+        return {}
 
 
 def _plain(value: Any) -> Any:

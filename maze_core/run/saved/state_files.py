@@ -99,10 +99,12 @@ def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
         return [_unpack(v, tensors) for v in value]
     if not isinstance(value, dict):
         return value
-    if _TENSOR in value:
-        return tensors[value[_TENSOR]]
-    if _ARRAY in value:
-        return tensors[value[_ARRAY]].numpy()
+    for kind in (_TENSOR, _ARRAY):
+        if kind in value:
+            name = value[kind]
+            if not isinstance(name, str) or name not in tensors:
+                raise ValueError(f"state.json names {shown(name)}, which is no tensor of state.safetensors")
+            return tensors[name] if kind == _TENSOR else tensors[name].numpy()
     if _PAIRS in value:
         return {k: _unpack(v, tensors) for k, v in value[_PAIRS]}
     return {k: _unpack(v, tensors) for k, v in value.items()}
