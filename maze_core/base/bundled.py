@@ -6,6 +6,7 @@ This data lets messages say what to install for a missing plugin. Other distribu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
@@ -69,6 +70,7 @@ _PUBLISHERS: Mapping[tuple[str, str], str] = {
 """The same by kind and name."""
 
 
+@cache
 def packages() -> frozenset[str]:
     """Return the Python packages of the core and of the distributions published with it."""
     return frozenset({"maze_core", *(name.replace("-", "_") for name in _PUBLISHED)})

@@ -20,7 +20,6 @@ MODULES = (
 COMMANDS: dict[str, list[object]] = {
     "a step is compiled": ["--set", "compile=on"],
     "a step of another shape is compiled": ["--set", "compile=on", "--set", "model.hidden=[32]"],
-    "environments in processes": ["--set", "env.vectorization=process"],
     "workers": ["--runner", "local", "--set", "evaluation.num_envs=2"],
 }
 

@@ -483,3 +483,12 @@ def test_layers_of_torch_are_compiled(interpreted, quick, layer, place):
         context.train()
     assert not runs[1].run.repeated.given_up
     assert_alike(*runs)
+
+
+def test_a_later_kind_is_compiled_beside_the_training(interpreted, changed, taken, monkeypatch):
+    for name, value in {"_SETTLED": 1, "REPAYS": 1, "_AHEAD": 3}.items():
+        monkeypatch.setattr(compiled, name, value)
+    plain, ours = (changed("a2c", clipped, setting) for setting in ("off", "auto"))
+    assert [kind["from"] for kind in ours.run.state.compiled_kinds.values()] == [[4], [11]]
+    assert taken == [5, 6, 7, 8, 12, 13, 14, 15, 16]
+    assert_alike(ours, plain)

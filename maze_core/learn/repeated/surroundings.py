@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from maze_core.base.bundled import packages
 from maze_core.learn.learner_check import IN_LOSS, declares
-from maze_core.learn.optimizers.adam import Adam
 from maze_core.models.memory import remembers
 from maze_core.models.plain import has_hooks
 
@@ -25,7 +24,10 @@ if TYPE_CHECKING:
 _LARGE = 10_000
 """Items of a container up to which they are looked at; of a larger one only that it is another one."""
 _PLAIN = (type(None), bool, int, str, bytes)
-_DICTS = ("_modules", "_parameters", "_buffers")
+_AT_ONCE = (*_PLAIN, float, tuple, FunctionType, MethodType)
+_OF_ALL = vars(nn.Module()).keys()
+_LOOKED_AT = ("training", "_parameters", "_buffers", "_modules")
+"""The attributes that each module has, and those of them that its own class cannot do without."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _OPAQUE = (Tensor, type, FunctionType, MethodType, ModuleType, gymnasium.Space)
@@ -48,32 +50,44 @@ class Surroundings:
     def __init__(self, run: Run, *, settings: bool) -> None:
         self._run, self._settings = run, settings
         self._named = _names_in(type(run.algorithm), "compute_loss") - {"kept", "row_results"}
-        self._objects: list[object] = []
-        self._attributes: list[dict[str, Any]] = []
+        self._objects: tuple[object, ...] = ()
+        self._getters: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []
+        """What reads the plain attributes of each module, and where they are."""
+        self._modules: list[dict[str, Any]] = []
+        self._children: list[dict[str, Any]] = []
         self._hooks: list[dict[str, Any]] = []
         self._tensors: list[Tensor] = []
-        self._places: list[tuple[int, bool]] = []
+        self._seen: list[object] = []
+        self._inside: list[object] = []
+        self._updates = 0
 
     def same(self) -> bool:
-        """Return True if nothing has become another object since the last look, as far as that is seen cheaply."""
-        found = self._found_objects()
-        return (
-            len(found) == len(self._objects)
-            and all(map(operator.is_, found, self._objects))
-            and [(t.data_ptr(), t.requires_grad) for t in self._tensors] == self._places
-            and not any(self._hooks)
-        )
+        """Return True if nothing has become another object since the last look, as far as that is seen cheaply.
+
+        The attributes of modules, and which modules there are, are looked at once an update.
+        """
+        updates = self._run.updates
+        try:
+            same = all(map(operator.is_, self._found_objects(), self._objects)) and self._seen == self._found()
+            if same and updates != self._updates:
+                same = self._inside == self._found_inside()
+        except Exception:  # noqa: BLE001 — two values that cannot be compared are not the same
+            return False
+        self._updates = updates
+        return same
 
     def look(self) -> Hashable:
         """Return what equals another look's result where steps are of the same kind."""
         run, learner = self._run, self._run.learner
         modules = list(dict.fromkeys(each for network in networks_of(run).values() for each in network.modules()))
-        self._attributes = [each for m in modules for each in (vars(m), *(vars(m)[name] for name in _DICTS))]
-        if type(learner.optimizer) is Adam:
-            self._attributes.append(vars(learner.optimizer))
+        self._modules = [vars(module) for module in modules]
+        named = [(_plain_names(attributes), attributes) for attributes in self._modules]
+        self._getters = [(operator.itemgetter(*names), attributes) for names, attributes in named if names]
+        self._children = [vars(m)["_modules"] for m in modules if vars(m)["_modules"]]
         self._hooks = [vars(m)[name] for m in modules for name in _HOOKS]
-        self._objects, self._tensors = self._found_objects(), tensors_of(run)
-        self._places = [(tensor.data_ptr(), tensor.requires_grad) for tensor in self._tensors]
+        self._tensors = tensors_of(run)
+        self._objects, self._seen, self._inside = self._found_objects(), self._found(), self._found_inside()
+        self._updates = run.updates
         reader = _Reader({id(run), *map(id, run.algorithm.kept.values())})
         groups = [
             {key: value for key, value in group.items() if key not in ("params", "lr")}
@@ -83,7 +97,7 @@ class Surroundings:
         return (
             *map(_Same, self._chosen()),
             run.learner.max_grad_norm,
-            tuple(self._places),
+            tuple((tensor.data_ptr(), tensor.requires_grad) for tensor in self._tensors),
             reader.value(groups),
             *(reader.value(network) for network in networks_of(run).values()),
             reader.value(algorithm, of_algorithm=True),
@@ -95,11 +109,41 @@ class Surroundings:
         run, learner = self._run, self._run.learner
         return run.policy, run.hooks.compute_loss, learner.optimizer, learner.plugins_optimizer
 
-    def _found_objects(self) -> list[object]:
+    def _found_objects(self) -> tuple[object, ...]:
         run, learner = self._run, self._run.learner
-        config: tuple[object, ...] = run.config, run.algorithm.config
-        sizes = learner.max_grad_norm, len(vars(learner)), len(vars(learner.optimizer))
-        return [*self._chosen(), *config, *sizes, *chain.from_iterable(map(dict.values, self._attributes))]
+        optimizer = learner.optimizer
+        return (
+            run.algorithm.config,
+            optimizer,
+            learner.plugins_optimizer,
+            run.policy,
+            run.hooks.compute_loss,
+            run.config,
+            getattr(optimizer, "lists", None),
+        )
+
+    def _found(self) -> list[object]:
+        learner = self._run.learner
+        return [
+            learner.max_grad_norm,
+            len(vars(learner)),
+            len(vars(learner.optimizer)),
+            *map(Tensor.data_ptr, self._tensors),
+            *[tensor.requires_grad for tensor in self._tensors],
+        ]
+
+    def _found_inside(self) -> list[object]:
+        return [
+            any(self._hooks),
+            *[attributes["training"] for attributes in self._modules],
+            *chain.from_iterable(map(dict.values, self._children)),
+            *[read(attributes) for read, attributes in self._getters],
+        ]
+
+
+def _plain_names(attributes: dict[str, Any]) -> list[str]:
+    """Return the names of a module's own attributes whose change is seen at once."""
+    return [name for name, value in attributes.items() if name not in _OF_ALL and isinstance(value, _AT_ONCE)]
 
 
 class _Same:
@@ -158,6 +202,9 @@ class _Reader:
             return [len(value), *(chain.from_iterable(value.items()) if isinstance(value, Mapping) else value)]
         if isinstance(value, _OPAQUE) or (of_algorithm and is_ours(value)):
             return []
+        if isinstance(value, nn.Module):
+            names = [name for name in vars(value) if name not in _OF_ALL or name in _LOOKED_AT]
+            return list(chain.from_iterable((name, vars(value)[name]) for name in names))
         return list(chain.from_iterable(_attributes_of(value)))
 
 
@@ -238,10 +285,12 @@ def _replaced(run: Run) -> str | None:
         owners |= {f"{network}.{name}".strip("."): each for name, each in module.named_modules()}
     if not _is_known_code(run.hooks.compute_loss):
         return "run.hooks.compute_loss"
+    looked_at: set[type] = set()
     for place, owner in owners.items():
         kind = type(owner)
-        called = {name: value for name, value in vars(owner).items() if callable(getattr(kind, name, None))}
-        if _is_known_class(kind):  # the optimizer of somebody else is called at each step
+        called = {name: value for name, value in vars(owner).items() if callable(value) and hasattr(kind, name)}
+        if _is_known_class(kind) and kind not in looked_at:  # the optimizer of somebody else is called at each step
+            looked_at.add(kind)
             called = {name: getattr(kind, name, None) for name in _METHODS} | called
         for name, value in called.items():
             if not _is_known_code(value):
