@@ -28,7 +28,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "command": ("tests/cli/test_errors.py",),
     "seeds": ("tests/test_seeding.py", "tests/training/test_evaluation.py"),
     "acting": ("tests/acting/test_stepping.py",),
-    "compiled": ("tests/training/test_compiled.py", "tests/training/test_filled_batches.py"),
+    "compiled": (
+        "tests/training/test_changing_steps.py",
+        "tests/training/test_compiled.py",
+        "tests/training/test_filled_batches.py",
+    ),
     "first batches": ("tests/maze_sac/test_schedule.py",),
 }
 """The test files of each room, of which the fast tests run."""
@@ -395,6 +399,27 @@ MUTANTS = (
         "maze_core/learn/repeated/steps.py",
         "if rows < with_further:",
         "if False:",
+    ),
+    Mutant(
+        "a compiled step keeps the clipping that it was compiled with",
+        "compiled",
+        "maze_core/learn/repeated/surroundings.py",
+        "            run.learner.max_grad_norm,\n",
+        "",
+    ),
+    Mutant(
+        "a compiled step is compared with the code no more",
+        "compiled",
+        "maze_core/learn/repeated/comparison.py",
+        "return left > 0 or (run.epoch != epoch and run.learner.steps - step >= self._apart)",
+        "return False",
+    ),
+    Mutant(
+        "further rows draw random numbers",
+        "compiled",
+        "maze_core/learn/repeated/steps.py",
+        " or (rows < with_further and repeated.draws)",
+        "",
     ),
     Mutant(
         "one gradient that is nan makes all of them nan",

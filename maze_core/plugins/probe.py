@@ -74,7 +74,13 @@ def _ask(wanted: list[list[str]], timeout: float) -> tuple[list[tuple[str, str]]
     command = [sys.executable, "-P", "-B", "-c", _CHILD, json.dumps([sys.path, wanted])]
     try:
         done = subprocess.run(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env={**os.environ, "PYTHONSAFEPATH": "1"},  # for what a library starts when it is imported
         )
         output, ending = done.stdout, f"importing it ended the process with exit code {done.returncode}"
     except subprocess.TimeoutExpired as error:
