@@ -89,6 +89,7 @@ def test_every_parameter_of_rllib_is_offered_or_answered(title):
         ("DQN", "noisy=true", "algorithm.epsilon"),
         ("PPO", "use_lstm=true", "--rllib-model, and set it in algorithm.model_config"),
         ("DreamerV3", "model_config={fcnet_hiddens: [7]}", "--model-size"),
+        ("DreamerV3", "report_images_and_videos=true", "maze view RUN"),
         ("BC", "gamma=0.9", "rllib-marwil"),
         ("MARWIL", "min_sample_timesteps_per_iteration=9", "--epoch-length"),
     ],

@@ -174,7 +174,6 @@ UNREAD: Mapping[str, Reason] = {
     **_each("is_atari preprocessor_pref", "", "Next: --env ALE/Pong-v5, whose frames Maze prepares by wrappers"),
     **_each("action_mask_key", "", "Maze finds the masks in the observation space: docs/guide/environments.md"),
     **_each("eager_max_retraces eager_tracing enable_tf1_exec_eagerly", "it is for TensorFlow"),
-    **_each("report_individual_batch_item_stats report_images_and_videos report_dream_data", ""),
 }
 """Parameters that RLlib's algorithms do not read, unless the data say so."""
 
@@ -208,6 +207,12 @@ WITHOUT_EFFECT: Mapping[str, Mapping[str, Reason]] = {
     "DreamerV3": {
         **_ONE_REQUEST,
         "model_config": Reason("it describes its networks by their size", "Next: --model-size S"),
+        **_each(
+            "report_images_and_videos report_individual_batch_item_stats report_dream_data",
+            "Maze logs numbers alone",
+            "Next: maze view RUN",
+        ),
+        "train_actor": Reason("RLlib fails without the actor's loss"),
     },
     "IQL": _NEVER_SAMPLED,
     "MARWIL": _NEVER_SAMPLED,
