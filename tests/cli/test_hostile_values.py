@@ -140,7 +140,7 @@ def test_every_field_of_every_plugin_takes_any_value_well(kind):
                 part_config(kind, given, [setting])
             except ConfigError as error:
                 lines = str(error).splitlines()
-                hints = ("Installed: ", "Did you mean ")  # of a plugin that a parameter names
+                hints = ("Installed: ", "Did you mean ", "Next: ")  # of a plugin that a parameter names, and of RLlib's
                 assert all(line.startswith((kind, *hints)) for line in lines), (setting[:100], lines)
                 assert max(map(len, lines)) < 300, setting[:100]
 

@@ -24,15 +24,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "train_batch_size_per_learner": 8,
         "num_steps_sampled_before_learning_starts": 20,
         "epoch_length": 1,
-        "rllib.min_sample_timesteps_per_iteration": 40,
+        "min_sample_timesteps_per_iteration": 40,
     },
     "rllib-sac": {
         "train_batch_size_per_learner": 8,
         "num_steps_sampled_before_learning_starts": 20,
         "epoch_length": 1,
         "critic_hidden": [16],
-        "rllib.min_sample_timesteps_per_iteration": 40,
-        "rllib.min_time_s_per_iteration": 0,
+        "min_sample_timesteps_per_iteration": 40,
+        "min_time_s_per_iteration": 0,
         "replay_buffer_config.capacity": 4096,
     },
     "rllib-tqc": {

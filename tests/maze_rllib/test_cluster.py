@@ -1,12 +1,10 @@
 """Where RLlib's processes run: learners and env runners on Ray, and what Ray has no room for."""
 
 import os
-from types import SimpleNamespace
 
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
-from maze_rllib.cluster import fit
 
 from maze_core.base.errors import ConfigError
 
@@ -40,28 +38,3 @@ def test_a_gpu_is_asked_for_where_there_is_one(small):
         pytest.skip("there is a GPU")
     with pytest.raises(ConfigError, match=r"algorithm.num_gpus_per_learner: this process sees no GPU"):
         small("rllib-ppo", SeededWalk, {"algorithm.num_gpus_per_learner": 1}).train()
-
-
-@pytest.mark.parametrize(
-    ("room", "words"),
-    [
-        ({"CPU": 5.0, "GPU": 2.0}, ""),
-        ({"CPU": 4.0, "GPU": 2.0}, "runner.workers: 3 env runners and 2 learners need 5 CPUs, and the cluster has 4"),
-        ({"CPU": 5.0}, "num_gpus_per_learner: 3 env runners and 2 learners need 2 GPUs, and the cluster has 0"),
-    ],
-)
-def test_more_than_a_cluster_has_is_refused(room, words):
-    rllib = SimpleNamespace(
-        num_env_runners=3,
-        num_learners=2,
-        num_cpus_per_learner="auto",
-        num_aggregator_actors_per_learner=0,
-        num_cpus_per_env_runner=1,
-        num_gpus_per_env_runner=0,
-        num_gpus_per_learner=1,
-    )
-    if not words:
-        fit(rllib, room)
-        return
-    with pytest.raises(ConfigError, match=words):
-        fit(rllib, room)

@@ -98,9 +98,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(small, monkeypatch):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"algorithm.rllib": {"clip_parm": 1}}, "clip_parm: unknown key; did you mean clip_param"),
         ({"runner.name": "dev", "model.critic": "none"}, "needs a critic"),
-        ({"algorithm.rllib": {"model_config": {"fcnet_hiddens": [3]}}}, "--rllib-model"),
         ({"algorithm.minibatch_size": 100_000}, "RLlib rejects the configuration"),
         ({"model.normalize_observations": True}, "normaliser"),
     ],

@@ -18,6 +18,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.cli.console.console import header
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from tests.masked import Guarded
 
@@ -65,17 +66,44 @@ def test_rllibs_own_network_learns_and_opens_again(small, algorithm, env):
     assert all(torch.equal(begun[name], leaf) for name, leaf in stored.items())
 
 
-def test_a_network_with_an_lstm_remembers_in_evaluations(small):
-    network = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8}
-    context = small("rllib-ppo", "CartPole-v1", {"algorithm.rllib_model": True, "algorithm.model_config": network})
+@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-impala"])
+def test_a_network_with_an_lstm_remembers_in_evaluations(small, algorithm):
+    values = {"algorithm.rllib_model": True, "algorithm.model_config": {"use_lstm": True, "lstm_cell_size": 8}}
+    context = small(algorithm, "CartPole-v1", values)
     context.train()
     policy = context.policy
     assert policy.remembers
     state = policy.initial_state(2)
     specs = space_specs(policy.observation_space, "observation")
-    _, after = policy.step(to_tensors(allocate(specs, (2,))), state)
+    chosen, after = policy.step(to_tensors(allocate(specs, (2,))), state)
     assert after.keys() == state.keys()
     assert not torch.equal(after["0"], state["0"])
+    later, _ = policy.step(to_tensors(allocate(specs, (2,))), after)  # the same observation, another memory
+    assert not torch.equal(later._answer["action_dist_inputs"], chosen._answer["action_dist_inputs"])
+    context.close()
+    results = [evaluate_saved(context.run_dir, episodes=2, seed=1).metrics for _ in range(2)]
+    assert results[0] == results[1]
+    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2}) as resumed:
+        resumed.train()
+        assert resumed.run.epoch == 2
+        assert len(resumed.rollout(2, seed=3)) == 2
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        ({"fcnet_hidens": [8]}, "fcnet_hidens: unknown key; did you mean fcnet_hiddens"),
+        ({"conv_filters": [[16, 4, 2]]}, "conv_filters: does not change the network"),
+        ({"fusionnet_hiddens": [4]}, "fusionnet_hiddens: does not change the network"),
+        ({"head_fcnet_use_layernorm": True}, "head_fcnet_use_layernorm: does not change the network"),
+        ({"lstm_cell_size": 8}, "lstm_cell_size: does not change the network"),
+        ({"max_seq_len": 8}, "max_seq_len: has no effect on a network without memory"),
+    ],
+)
+def test_what_does_not_change_the_network_is_refused(small, network, words):
+    values = {"algorithm.rllib_model": True, "algorithm.model_config": network}
+    with pytest.raises(ConfigError, match=rf"algorithm\.model_config\.{words}"):
+        assert small("rllib-ppo", "CartPole-v1", values).run
 
 
 def test_images_reach_the_convolutions_with_the_channels_last():
@@ -93,15 +121,9 @@ def test_an_image_among_others_would_be_flattened_and_is_refused():
     assert "--no-rllib-model" in str(caught.value)
 
 
-def test_its_parameters_are_checked(small):
-    with pytest.raises(ConfigError, match=r"fcnet_hidens: unknown key; did you mean fcnet_hiddens"):
-        small(
-            "rllib-ppo",
-            SeededWalk,
-            {"algorithm.rllib_model": True, "algorithm.rllib": {"model_config": {"fcnet_hidens": [8]}}},
-        ).train()
-    overrides = {"algorithm.rllib_model": True, "algorithm.rllib": {"model_config": {"fcnet_hiddens": [7]}}}
-    context = small("rllib-ppo", SeededWalk, overrides)
+def test_its_parameters_shape_it(small):
+    values = {"algorithm.rllib_model": True, "algorithm.model_config": {"fcnet_hiddens": [7]}}
+    context = small("rllib-ppo", SeededWalk, values)
     assert 7 in {size for p in context.policy.parameters() for size in p.shape}
 
 

@@ -221,7 +221,12 @@ def test_what_a_preset_that_applies_by_itself_may_reach(tmp_path, monkeypatch, n
 COMBINED = [
     ("ppo", {"env": {"kwargs": {"a": "/tmp/x"}}}, {}, "env.kwargs.a"),
     ("ppo", {"env": {"kwargs": {"a": {"http://10.0.0.1": 1}}}}, {"env": {"name": "gymnasium"}}, "env.kwargs.a"),
-    ("rllib-ppo", {"algorithm": {"learner_config_dict": {"file": "/tmp/x"}}}, {}, "algorithm.learner_config_dict.file"),
+    (
+        "rllib-ppo",
+        {"algorithm": {"rllib_model": True, "model_config": {"file": "/tmp/x"}}},
+        {},
+        "algorithm.model_config.file",
+    ),
     ("ppo", {"callbacks": {"own": {"to": "s3://auto/x"}}}, {"callbacks.own.name": "mirror"}, "callbacks.own.to"),
     ("ppo", {"runner": {"name": "ray", "address": "10.0.0.1:1"}}, {"runner": {"name": "ray"}}, "runner.address"),
     ("ppo", {"wrappers": [{"name": "stack", "folder": "../x"}]}, {"wrappers.0.name": "record"}, "wrappers.0.folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -13,18 +14,22 @@ from maze_recordings.obeyed_masks import check_masks
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.base.tolerant_output import to_stderr
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.models.memory import remembers
+from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_rllib.config import RLlibConfig
 from maze_rllib.families import Family, family
+from maze_rllib.offered import CLUSTER, WORKERS, other_version
 from maze_rllib.session import check_installed
 
 if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
+    from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.run import Run
     from maze_rllib.trainer import Trainer
@@ -65,15 +70,21 @@ class RLlib(Algorithm):
             raise ConfigError(text, "runner.name", "Next: --runner local")
         if self.family.offline and config.steps is not None:
             raise ConfigError(f"{self.config.name} takes no environment steps", "steps", "Next: --epochs")
-        if self.family.offline and self.config.num_learners:
-            raise ConfigError("learns in the process of the run", "algorithm.num_learners", "Leave it at 0.")
-        if self.config.model_config_ and not self.config.rllib_model:
-            raise ConfigError("is for RLlib's own network", "algorithm.model_config", "Add --rllib-model")
         if self.config.rllib_model and getattr(config.model, "memory", "none") != "none":
             hint = "Next: --set model.memory=none; RLlib's own network has one by algorithm.model_config.use_lstm=true"
             raise ConfigError("does not reach RLlib's own network", "model.memory", hint)
+        if self.config.model_config_.get("use_lstm") and not self.family.recurrent:
+            hint = "Next: maze train dqn --set model.memory=lstm, or maze train sac --set model.memory=lstm"
+            text = f"RLlib's {self.config.title} fails with networks that remember"
+            raise ConfigError(text, "algorithm.model_config.use_lstm", hint)
         if self.family.check is not None and not self.config.rllib_model:
             self.family.check(self.config, config)
+
+    def check_effects(self, runner: PluginConfig) -> None:
+        """Refuse parameters that have no effect with this runner. A trained policy may act on any."""
+        errors = list(self.config.idle({WORKERS: runner.name != "dev", CLUSTER: _on_cluster(runner)}))
+        if errors:
+            raise combined(errors)
 
     @hookimpl
     def build_policy(self, observation_space: Any, action_space: Any, config: Any) -> Any:
@@ -81,18 +92,27 @@ class RLlib(Algorithm):
         if not self.config.rllib_model:
             return None
         check_installed()
+        from maze_rllib.network_keys import check_has_effect
         from maze_rllib.own_model import PlainView, RLlibPolicy
 
         view = PlainView(observation_space, action_space)
         hint = "Next: describe a network that fits by algorithm.model_config; or --no-rllib-model"
         with self._blamed("algorithm.rllib_model", hint):
             spaces = {"default_policy": (view.observation_space, view.action_space)}
-            spec = self._parameters().get_rl_module_spec(spaces=spaces, inference_only=True)
-            return RLlibPolicy(spec.build(), view, observation_space, action_space).eval()
+
+            def built(network: Mapping[str, Any]) -> Any:
+                rllib = self._parameters().rl_module(model_config=dict(network))
+                return rllib.get_rl_module_spec(spaces=spaces, inference_only=True).build()
+
+            check_has_effect(self.config.model_config_, built)
+            return RLlibPolicy(built(self.config.model_config_), view, observation_space, action_space).eval()
 
     def setup(self, run: Run) -> None:
         """Check the parameters and fit them to the run's spaces and policy. Imports RLlib; nothing is started yet."""
+        self.check_effects(run.config.runner)
         check_installed()
+        if note := other_version():
+            to_stderr(f"note: {note}")
         from maze_rllib.cluster import placed
         from maze_rllib.vector_env import TreeVectorEnv, shown_spaces
 
@@ -116,12 +136,13 @@ class RLlib(Algorithm):
 
     def _parameters(self) -> Any:
         """Return RLlib's configuration with the parameters that are set."""
+        from maze_rllib.network_keys import check_known
         from maze_rllib.parameters import rllib_config
-        from maze_rllib.settings import apply, check_model_config
+        from maze_rllib.settings import apply
 
         rllib = rllib_config(self.config.title)
-        apply(rllib, self.config.settings())
-        check_model_config(self.config.model_config_)
+        apply(rllib, self.config.settings(), self.config.changed())
+        check_known(self.config.model_config_)
         return rllib
 
     def _module_spec(self, policy: Policy) -> Any:
@@ -198,9 +219,7 @@ class RLlib(Algorithm):
     def _blamed(self, otherwise: str = "", hint: str | None = None) -> Any:
         from maze_rllib.settings import blamed
 
-        ours = self.family.values
-        given = {name: value for name, value in self.config.settings().items() if ours.get(name) != value}
-        return blamed(given, otherwise, hint)
+        return blamed(self.config.changed(), otherwise, hint)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -237,6 +256,12 @@ class _NoOptimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Do nothing."""
+
+
+def _on_cluster(runner: Any) -> bool:
+    """Return True if the run uses a cluster that goes on without it."""
+    address = getattr(runner, "address", None) or os.environ.get("RAY_ADDRESS") or "local"
+    return runner.name == "ray" and address != "local"
 
 
 def _check_policy(policy: Policy) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +22,9 @@ def placed(rllib: Any, run: Run, *, samples: bool) -> Any:
     Raises:
         ConfigError: a GPU is wanted in this process, which sees none.
     """
-    gpus = rllib.num_gpus_per_learner or float(run.device.type == "cuda")
+    gpus = rllib.num_gpus_per_learner
+    if gpus is None:
+        gpus = float(run.device.type == "cuda")
     if gpus and not rllib.num_learners and not torch.cuda.is_available():
         hint = "Next: num_gpus_per_learner=0; or num_learners=1, for a learner on another node of a cluster"
         raise ConfigError("this process sees no GPU", "algorithm.num_gpus_per_learner", hint)
@@ -38,28 +39,7 @@ def placed(rllib: Any, run: Run, *, samples: bool) -> Any:
 
 def processes(rllib: Any) -> int:
     """Return the number of processes that RLlib starts."""
-    learners: int = rllib.num_learners * (1 + rllib.num_aggregator_actors_per_learner)
-    return learners + int(rllib.num_env_runners)
-
-
-def fit(rllib: Any, room: Mapping[str, float]) -> None:
-    """Refuse more processes than a cluster with these resources can ever start, for which Ray would wait.
-
-    Raises:
-        ConfigError: there are too few CPUs or GPUs.
-    """
-    per_learner = 1 if rllib.num_cpus_per_learner == "auto" else rllib.num_cpus_per_learner
-    runners, learners = rllib.num_env_runners, rllib.num_learners
-    helpers = learners * rllib.num_aggregator_actors_per_learner
-    needed = {
-        "CPU": runners * rllib.num_cpus_per_env_runner + learners * per_learner + helpers,
-        "GPU": runners * rllib.num_gpus_per_env_runner + learners * rllib.num_gpus_per_learner,
-    }
-    for kind, count in needed.items():
-        if count > room.get(kind, 0):
-            where = "runner.workers" if kind == "CPU" else "algorithm.num_gpus_per_learner"
-            text = f"{runners} env runners and {learners} learners need {count:g} {kind}s"
-            raise ConfigError(f"{text}, and the cluster has {room.get(kind, 0):g}", where)
+    return int(rllib.num_learners) + int(rllib.num_env_runners)
 
 
 def _workers(runner: PluginConfig) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PositiveInt, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -16,8 +16,9 @@ from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_rllib.families import Family, family
 from maze_rllib.flags import FLAGS
+from maze_rllib.offered import LEARNERS, THEIR_NETWORK, idle, is_read, switched_off
 from maze_rllib.parameters import data, named
-from maze_rllib.refused import METHODS, REFUSED
+from maze_rllib.refused import ELSEWISE, FORMER, METHODS, OF_NETWORKS, REFUSED, Reason, unread
 
 Point = tuple[Annotated[int, Field(ge=0)], float]
 Schedule = Annotated[list[Point], Field(min_length=2)]
@@ -47,9 +48,8 @@ class RLlibConfig(AlgorithmConfig):
     epoch_length: PositiveInt = 1
     """RLlib's training iterations per epoch."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Device on which the policy learns; `auto` uses a GPU if there is one. `num_gpus_per_learner` overrides it."""
-    rllib: Annotated[_Mapping, Outside.ARGUMENTS] = Field(default_factory=dict)
-    """Parameters by their names in RLlib, as earlier versions had them here. They belong to the algorithm itself."""
+    """Device on which the policy learns; `auto` uses a GPU if there is one. `num_gpus_per_learner` overrides it; none
+    there, the default, means one GPU for each learner with `cuda`."""
     rllib_model: bool = False
     """Train RLlib's default network instead of Maze's. Such a run opens where RLlib is installed."""
     watchdog_seconds: Annotated[float, Field(gt=0)] = 120.0
@@ -64,48 +64,78 @@ class RLlibConfig(AlgorithmConfig):
     """The algorithm's name in RLlib."""
     theirs: ClassVar[Mapping[str, Any]]
     """RLlib's parameters that can be set, with RLlib's defaults."""
-    refused: ClassVar[Mapping[str, tuple[str, Any]]]
-    """RLlib's other parameters: why they cannot be set, and the default, which is accepted."""
+    refused: ClassVar[Mapping[str, tuple[Reason, Any]]]
+    """RLlib's other parameters: why they cannot be set, and the value that is accepted, which is what happens."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_rllib(cls, data: Any) -> Any:
-        """Take the parameters in `rllib` and RLlib's own names for some of Maze's."""
+        """Take RLlib's own names for some of Maze's, and refuse what cannot be set."""
         if not isinstance(data, dict):
             return data
-        given = data["rllib"] if isinstance(data.get("rllib"), dict) else {}
-        whole = {**data, **given, **({"rllib": {}} if given else {})}
-        wrong = [name for name in whole if name in cls.refused and whole[name] not in (None, cls.refused[name][1])]
+        wrong = {name: cls.refused[name][0] for name, value in data.items() if cls._is_wrong(name, value)}
         if wrong:
-            raise combined([ConfigError(cls.refused[name][0], f"algorithm.{name}") for name in wrong])
-        whole = {name: value for name, value in whole.items() if name not in cls.refused}
+            raise combined([ConfigError(why, f"algorithm.{name}", hint or None) for name, (why, hint) in wrong.items()])
+        whole = {name: value for name, value in data.items() if name not in cls.refused}
         for theirs, ours in _OURS.items():
             if theirs in cls.theirs and theirs in whole:
+                if whole.get(ours, whole[theirs]) != whole[theirs]:
+                    raise ConfigError(f"is RLlib's name of {ours}, which has another value", f"algorithm.{theirs}")
                 whole[ours] = whole.pop(theirs)
+        network = whole.get("model_config")
+        if isinstance(network, dict) and network.get("use_lstm"):
+            whole["model_config"] = {"max_seq_len": _SEQUENCE, **network}
         return whole
 
+    @classmethod
+    def _is_wrong(cls, name: str, value: Any) -> bool:
+        """Return True if a parameter cannot be set, and a value is not what happens anyway."""
+        return name in cls.refused and value != cls.refused[name][1]
+
+    @model_validator(mode="after")
+    def _takes_effect(self) -> Self:
+        """Refuse values that nothing reads, whatever the rest of the run is."""
+        given = {LEARNERS: bool(getattr(self, "num_learners", 0)), THEIR_NETWORK: self.rllib_model}
+        errors = [*self.idle(given), *switched_off(self.changed(), self.settings())]
+        if errors:
+            raise combined(errors)
+        return self
+
+    def idle(self, given: Mapping[str, bool]) -> Iterator[ConfigError]:
+        """Yield an error for each value that has no effect in a run with what is `given`, as `offered.idle` has it."""
+        return idle(self.title, self.changed(), given)
+
     def settings(self) -> dict[str, Any]:
-        """Return the parameters that differ from RLlib's defaults, by RLlib's names."""
+        """Return RLlib's parameters by RLlib's names; all of them, since RLlib may derive one that is not set."""
         fixed = {name: value for name, value in family(self.title).values.items() if name in self.refused}
         values = self.model_dump(mode="json")
-        named = {name: values[_OURS.get(name, name)] for name in self.theirs}
-        return fixed | {name: value for name, value in named.items() if value != self.theirs[name]}
+        return fixed | {name: values[_OURS.get(name, name)] for name in self.theirs}
+
+    def changed(self) -> dict[str, Any]:
+        """Return the parameters that differ from RLlib's defaults and from Maze's, by RLlib's names."""
+        ours = {**self.theirs, **_VALUES, **family(self.title).values}
+        settings = self.settings()
+        return {name: settings[name] for name in self.theirs if settings[name] not in (self.theirs[name], ours[name])}
 
 
 _OURS = {"lambda_": "gae_lambda"}
 """What Maze calls parameters that are called otherwise in RLlib."""
+_VALUES = {"num_gpus_per_learner": None}
+"""Maze's own defaults, for all algorithms."""
+_SEQUENCE = 20
+"""RLlib's default of `max_seq_len`, which it demands of networks with memory all the same."""
 
 
 @cache
-def config_of(title: str) -> type[RLlibConfig]:
-    """Return the configuration of an algorithm of RLlib."""
+def config_of(title: str, whole: bool = False) -> type[RLlibConfig]:
+    """Return the configuration of an algorithm of RLlib. `whole`: with parameters that nothing reads, to try them."""
     facts: dict[str, tuple[str, Any]] = {**data()["any"], **data()[title]}
     kind = family(title)
-    refused = _refused(facts)
+    refused = _refused(title, facts, whole)
     theirs = {name: default for name, (_, default) in facts.items() if name not in refused}
     fields = {
         **_of_maze(kind),
-        **_of_theirs({name: facts[name] for name in theirs if name != "model_config"}, kind.values),
+        **_of_theirs({name: facts[name] for name in theirs if name != "model_config"}, {**_VALUES, **kind.values}),
     }
     model = create_model(f"{title}Config", __base__=RLlibConfig, __module__=__name__, **fields)
     model.__doc__ = f"RLlib's {title}."
@@ -194,18 +224,26 @@ def _check_classes(value: Any) -> None:
         _check_classes(each)
 
 
-def _refused(facts: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """Return the parameters that cannot be set, each with what to do instead and RLlib's default."""
-    reasons = {
-        name: "it takes a class or a function of Python" for name, (words, _) in facts.items() if words == "object"
-    }
-    reasons |= {name: METHODS[method] for method, names in data()["others"].items() for name in names}
-    reasons |= {name: REFUSED[name] for name in facts if name in REFUSED}
+def _refused(title: str, facts: Mapping[str, tuple[str, Any]], whole: bool) -> dict[str, tuple[Reason, Any]]:
+    """Return the parameters that cannot be set, each with what to do instead and the value that is accepted."""
+    found = {name: unread(title, name) for name in facts if not (whole or is_read(title, name))}
+    for name, (words, _) in facts.items():
+        if words == "object":
+            found[name] = Reason("cannot be set: it takes a class or a function of Python")
+    others = {name: METHODS[method] for method, names in data()["others"].items() for name in names}
+    others |= {name: reason for name, reason in REFUSED.items() if name in facts}
     if "actor_lr" in facts:
-        reasons["lr"] = "each network has a rate of its own, such as actor_lr and critic_lr"
-    texts = {name: f"cannot be set: {reason}" for name, reason in reasons.items()}
-    for name, now in data()["former"].items():
+        others["lr"] = Reason("each network has a rate of its own", "Next: --actor-lr, --critic-lr")
+    found |= {name: Reason(f"cannot be set: {why}", hint) for name, (why, hint) in others.items()}
+    for name, now in {**data()["former"], **FORMER}.items():
         if name not in facts:
+            then = found.get(now, Reason(""))
             text = f"RLlib calls it {now} now" if now else "RLlib no longer has it"
-            texts[name] = text + (f", which {texts[now]}" if now in texts else "")
-    return {name: (text, facts[name][1] if name in facts else None) for name, text in texts.items()}
+            found[name] = Reason(text + (f", which {then.why}" if then.why else ""), then.hint)
+    found = {**OF_NETWORKS, **found}
+    return {name: (reason, _accepted(name, facts)) for name, reason in found.items()}
+
+
+def _accepted(name: str, facts: Mapping[str, tuple[str, Any]]) -> Any:
+    """Return RLlib's default of a parameter that cannot be set, unless something else happens."""
+    return facts[name][1] if name in facts and name not in ELSEWISE else None

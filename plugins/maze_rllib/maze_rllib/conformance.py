@@ -23,7 +23,7 @@ _REPLAYED = {
 _SMALL = {"model_config": {"fcnet_hiddens": [32], "head_fcnet_hiddens": [32]}}
 _RECORDED = {"train_batch_size_per_learner": 64}
 
-_SIZES: Mapping[str, Mapping[str, Any]] = {
+SIZES: Mapping[str, Mapping[str, Any]] = {
     "PPO": {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 2},
     "IMPALA": _QUEUED,
     "APPO": _QUEUED,
@@ -36,6 +36,7 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "BC": _RECORDED,
     "MARWIL": _RECORDED,
 }
+"""Parameters with which an iteration of each algorithm is short."""
 _RESUMES = {"resumes": "RLlib resumes with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
 _CRITICS = {"critic_leaves": "what RLlib's own critics learn is not among the networks of the run"}
 _BY_SEED = "this check compares runs with the same seed, and those differ"
@@ -65,7 +66,7 @@ _WAIVED: Mapping[str, Mapping[str, str]] = {
 def trial(case: Case) -> Trial:
     """Use small sizes, and one Ray for all runs."""
     config: type[RLlibConfig] = case.plugin.Config
-    parameters = dict(_SIZES[config.title])
+    parameters = dict(SIZES[config.title])
     if "dataset" in config.model_fields:
         parameters["dataset"] = str(case.demonstrations())
     waived = {**_RESUMES, **_CRITICS, **_WAIVED.get(config.title, {})}

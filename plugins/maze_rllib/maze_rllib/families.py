@@ -32,6 +32,8 @@ class Family:
     """Refuses models that Maze's module cannot use."""
     offline: bool = False
     """True if it learns from recordings."""
+    recurrent: bool = False
+    """True if it learns RLlib's own network with an LSTM; RLlib fails with those of the others."""
     has_critics: bool = False
     """True if Maze's module has critics of its own."""
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -49,9 +51,8 @@ def _check_critic(config: Any, run: RunConfig) -> None:
 
 def _check_values(config: Any, run: RunConfig) -> None:
     """Refuse settings that need heads which Maze's models do not have."""
-    if config.num_atoms != 1 or config.noisy:
-        name = "num_atoms" if config.num_atoms != 1 else "noisy"
-        raise ConfigError("needs RLlib's own network", f"algorithm.{name}", "Add --rllib-model")
+    if config.num_atoms != 1:
+        raise ConfigError("needs RLlib's own network", "algorithm.num_atoms", "Next: --rllib-model")
     if config.dueling and getattr(run.model, "critic", None) == "none":
         hint = "Next: --set model.critic=separate, or --no-dueling"
         raise ConfigError("dueling uses the critic of the model, but the model has none", "model.critic", hint)
@@ -66,7 +67,7 @@ def _check_squashed(config: Any, run: RunConfig) -> None:
         raise ConfigError(f"{config.title} needs the squashed Gaussian", "model.distribution", "Leave it as it is.")
 
 
-_ACTOR_CRITIC = Family("maze_rllib.modules:ActorCriticModule", check=_check_critic)
+_ACTOR_CRITIC = Family("maze_rllib.modules:ActorCriticModule", check=_check_critic, recurrent=True)
 _CLONING = replace(_ACTOR_CRITIC, offline=True, epoch_length=50, iterations="Batches per epoch.")
 _ASYNCHRONOUS = replace(
     _ACTOR_CRITIC,

@@ -5,24 +5,28 @@ Their names and types are checked before, by the algorithm's configuration.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, get_args, get_origin, get_type_hints
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, get_args, get_origin
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.plugins.config.explain import combined, nearest
 from maze_core.plugins.discovery import describe
 from maze_rllib.parameters import signatures
 
 
-def apply(config: Any, settings: Mapping[str, Any]) -> None:
-    """Set parameters of RLlib's configuration of an algorithm."""
+def apply(config: Any, settings: Mapping[str, Any], changed: Container[str] = ()) -> None:
+    """Set parameters of RLlib's configuration of an algorithm; `changed` are those with other values than the defaults.
+
+    Raises:
+        ConfigError: the installed RLlib, another one than the plugin requires, no longer has one of those.
+    """
     known = signatures(config)
     calls: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
+        if name not in known:
+            if name in changed:
+                raise ConfigError("the installed RLlib does not have it", f"algorithm.{name}", "Next: leave it out")
+            continue
         method, parameter = known[name]
         pair = isinstance(value, list) and _takes_tuple(parameter.annotation)
         calls.setdefault(method, {})[name] = tuple(value) if pair else value
@@ -59,24 +63,3 @@ def blamed(settings: Mapping[str, Any], otherwise: str = "", hint: str | None = 
             raise
         problem = "RLlib fails with it" if "," not in names else "RLlib fails with these"
         raise ConfigError(f"{problem}: {describe(error)[:500]}", names or otherwise, hint) from error
-
-
-def check_model_config(values: Mapping[str, Any]) -> None:
-    """Check the parameters of RLlib's default network. Raises ConfigError for unknown ones and for wrong values."""
-    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-
-    known = [field.name for field in dataclasses.fields(DefaultModelConfig)]
-    kinds = get_type_hints(DefaultModelConfig)
-    errors: list[ConfigError] = []
-    for name, value in values.items():
-        where = f"algorithm.model_config.{name}"
-        if name not in known:
-            errors.append(ConfigError(f"unknown key; {nearest(name, known)}", where))
-            continue
-        try:
-            TypeAdapter(kinds[name]).validate_python(value)
-        except ValidationError as error:
-            words = dict.fromkeys(problem["msg"].removeprefix("Input should be ") for problem in error.errors())
-            errors.append(ConfigError(f"must be {' or '.join(list(words)[:3])}, got {value!r:.80}", where))
-    if errors:
-        raise combined(errors)

@@ -18,11 +18,13 @@ from maze_core.base.blame import causes
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.envs.vector import Episode
 from maze_rllib.callers import callers_without_sources
-from maze_rllib.cluster import fit, processes
+from maze_rllib.cluster import processes
 from maze_rllib.env_runner import LENGTHS, RETURNS
 from maze_rllib.learners import MODULE, learner_state, put_state, put_weights, weights
 from maze_rllib.metrics import losses
+from maze_rllib.nodes import missing_module
 from maze_rllib.randomness import BorrowedRandomness
+from maze_rllib.room import bundles, check_exists, wait_until_free
 from maze_rllib.session import RaySession
 
 if TYPE_CHECKING:
@@ -66,8 +68,9 @@ class Trainer:
             with self._randomness(), _kept(_log_folder()), callers_without_sources():
                 self._algorithm = config.build_algo(use_copy=False)
         except BaseException as error:  # noqa: BLE001 — an interruption too must leave no process behind
+            explained = _explained(error)
             self.close()
-            raise _explained(error) from _cause(error)
+            raise explained from _cause(error)
         self._steps = self._trained = 0
         self._last_steps = self._last_update = time.monotonic()
         if env_steps and self._samples:
@@ -132,13 +135,14 @@ class Trainer:
             self._session.close()
 
     def _place(self, config: Any) -> None:
-        """Let a Ray of the run's own start all processes at once; refuse what a cluster has no room for."""
+        """Let a Ray of the run's own start all processes at once; refuse what the Ray has no room for."""
         import ray
 
-        if self._session.is_cluster:
-            fit(config, ray.cluster_resources())
-        elif config.num_env_runners or config.num_learners:
+        if not self._session.is_cluster and (config.num_env_runners or config.num_learners):
             config.env_runners(num_cpus_per_env_runner=0).learners(num_cpus_per_learner=0)
+        needed = bundles(config)
+        check_exists(needed, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        wait_until_free(needed)
 
     def _ask(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return the results of a function of this package for each learner, wherever it is."""
@@ -249,6 +253,9 @@ def _explained(error: BaseException) -> BaseException:
     found = _first_hand(error)
     if found is not None:
         return found
+    missing = missing_module(error)
+    if missing is not None:
+        return missing
     lines = str(error).strip().splitlines() or [type(error).__name__]
     kind = type(error).__name__
     if kind.startswith(("ActorDied", "ActorUnavailable", "RayActorError")):
