@@ -32,7 +32,12 @@ def test_a_resumed_run_and_one_on_workers_end_where_an_unbroken_one_does(
 
 @pytest.mark.slow
 def test_it_comes_near_all_levels(package, quick):
-    long = {"algorithm.epoch_length": 60, "algorithm.n_epochs": 1, "algorithm.n_rollout_steps": 5, "algorithm.inner_lr": 0.1}
+    long = {
+        "algorithm.epoch_length": 60,
+        "algorithm.n_epochs": 1,
+        "algorithm.n_rollout_steps": 5,
+        "algorithm.inner_lr": 0.1,
+    }
     context = quick("maze_reptile:Levels", "reptile", {**VALUES, **long})
     before = context.evaluate()["eval/return_mean"]
     context.train()
