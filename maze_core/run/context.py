@@ -15,7 +15,7 @@ from maze_core.collect.agents.single import SingleAgent, compute_action, compute
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.watched import WatchedAgents, WatchedEnv
-from maze_core.envs.wrappers.carry import Lasting, lasting_layers, recall
+from maze_core.envs.wrappers.carry import LastingLayer, lasting_layers, recall
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import asks_for_patience, assemble_with_preset, part_config
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
@@ -314,7 +314,7 @@ class RunContext:
         self._recall(lasting_layers(env))
         return env if self.run.planners is None else WatchedEnv(env)
 
-    def _recall(self, lasting: list[Lasting]) -> None:
+    def _recall(self, lasting: list[LastingLayer]) -> None:
         """Let wrappers remember what those of the evaluations do."""
         if memory := self.run.wrapper_memory():
             recall(lasting, memory[0])

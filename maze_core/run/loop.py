@@ -77,7 +77,7 @@ def _epoch(run: Run) -> None:
     """
     algorithm, learner, compute_loss, repeated = run.algorithm, run.learner, run.hooks.compute_loss, run.repeated
     learner.check_policy()
-    run.take_values(True)
+    run.take_values(taken=True)
     if repeated is not None:
         repeated.begin_epoch()
     started, steps, updates, batched = time.perf_counter(), run.env_steps, run.updates, False
@@ -111,14 +111,14 @@ def _epoch(run: Run) -> None:
             run.statistics.closed = True
             run.end_epoch()
             report = run.report(run.epoch, run.hooks.on_metrics(run, metrics))
-            run.take_values(False)
+            run.take_values(taken=False)
             run.hooks.on_epoch_end(run, report)
     except EvaluationInterrupted:
-        run.take_values(False)
+        run.take_values(taken=False)
         run.save_last()
         raise
     finally:
-        run.take_values(False)
+        run.take_values(taken=False)
 
 
 def _check_steps(run: Run) -> None:

@@ -14,7 +14,9 @@ _ARGUMENTS = (
     *("env", "experiment", "config", "preset", "wrappers", "model", "runner", "seed", "steps", "epochs", "run_dir"),
     *("init_from", "episodes", "checkpoint", "workers", "record", "policy", "deterministic"),
 )
-"""Options that are arguments of the same name; any other is a parameter of the algorithm."""
+"""Options that are arguments of the same name; any other that `_PATHS` lacks is a parameter of the algorithm."""
+_PATHS = {"env_source": "env.name", "learners": "learners", "patience": "callbacks.early_stopping.patience"}
+"""Options that set a value elsewhere."""
 _SET = re.compile(r"--set '?([\w.]+)=(\[[^\]]*\]|[^\s,;']+)'?")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?:[ =]((?!or\b|and\b|in\b|names?\b)[\w./…,:\[\]-]*[\w\]…]))?")
 
@@ -75,8 +77,10 @@ def _argument(found: re.Match[str]) -> str:
         return f"wrappers=[{', '.join(map(_literal, value.split(',')))}]"
     if name in _ARGUMENTS:
         return name if value is None else f"{name}={_literal(value)}"
-    if name == "no_look_ahead":
-        return "look_ahead=False"
+    if name in ("no_look_ahead", "quiet"):
+        return "look_ahead=False" if name == "no_look_ahead" else "silent=True"
+    if name in _PATHS:
+        return _PATHS[name] if value is None else _override(_PATHS[name], value)
     if value is None and name.startswith("no_"):
         return _override(f"algorithm.{name.removeprefix('no_')}", "false")
     return f"algorithm.{name}" if value is None else _override(f"algorithm.{name}", value)

@@ -329,7 +329,7 @@ class Run(RunProgress):
         drawn = ClosedDict(histograms), ClosedDict(figures)
         return EpochReport(*counts, ClosedDict(metrics), is_best, ties_best, *drawn)
 
-    def take_values(self, taken: bool) -> None:
+    def take_values(self, *, taken: bool) -> None:
         """Take values for the next report, or refuse them: no report follows, or it is that of another epoch."""
         kind: Any = dict if taken else ClosedDict
         if type(self.histograms) is not kind:

@@ -145,7 +145,7 @@ def test_of_several_agents(info, at, wrapped):
     def make(infos):
         def built(index):
             env = Together(infos, at)
-            return WrappedParts(env, gymnasium.Wrapper, "any") if wrapped else env
+            return WrappedParts(env, gymnasium.Wrapper) if wrapped else env
 
         return AgentsVectorEnv(built, 2)
 

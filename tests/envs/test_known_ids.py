@@ -55,7 +55,7 @@ def test_the_distribution_of_an_env_source_is_named(env_id):
 
 @pytest.mark.usefixtures("_core_and_ppo")
 def test_an_old_name_of_a_game_is_answered_with_todays():
-    assert refusal("SpaceInvadersDeterministic-v4").endswith(", then --env ALE/SpaceInvaders-v5")
+    assert refusal("SpaceInvadersDeterministic-v4").endswith(', then env="ALE/SpaceInvaders-v5"')
 
 
 @pytest.mark.usefixtures("_core_and_ppo")
@@ -64,8 +64,8 @@ def test_a_list_of_a_source_that_is_missing_names_its_distribution():
 
 
 def test_where_the_sources_are_they_are_named():
-    assert refusal("cutting_2d").endswith("It is an env source: --env-source cutting_2d")
-    assert refusal("Qbert-v9").endswith("Next: --env ALE/Qbert-v5")
+    assert refusal("cutting_2d").endswith('It is an env source: overrides={"env.name": "cutting_2d"}')
+    assert refusal("Qbert-v9").endswith('Next: env="ALE/Qbert-v5"')
     assert "which is not known to return an environment" in refusal(f"{HERE}:refusal")
 
 
@@ -87,9 +87,9 @@ def test_the_package_of_others_is_named_or_their_module_where_it_is_installed(mo
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: there[0] or None if name == module else known(name, *rest)
     )
-    assert refusal(env_id).endswith(f"It comes with `pip install {package}`: --env {module}:{env_id}")
+    assert refusal(env_id).endswith(f'It comes with `pip install {package}`: env="{module}:{env_id}"')
     there[0] = True
-    assert refusal(env_id).endswith(f"Next: --env {module}:{env_id}")
+    assert refusal(env_id).endswith(f'Next: env="{module}:{env_id}"')
 
 
 class Table:
@@ -140,7 +140,7 @@ def test_arguments_that_are_missing_or_texts_are_answered_with_both_ways(source,
     with pytest.raises(MazeError) as caught:
         _ = RunContext({"name": source, "id": MARKET, "kwargs": given}, "ppo", silent=True, steps=10).run
     assert MADE in str(caught.value)
-    assert given or "Next: --set env.kwargs.df=… --set env.kwargs.window=…" in str(caught.value)
+    assert given or 'Next: overrides={"env.kwargs.df": …} overrides={"env.kwargs.window": …}' in str(caught.value)
 
 
 def make_market() -> gymnasium.Env:

@@ -8,6 +8,7 @@ import pytest
 
 SOURCE = Path(__file__).with_name("reptile.py").read_text(encoding="utf-8")
 VALUES = {"model.hidden": [8], "algorithm.lr": 1.0}
+LONG = {"epoch_length": 60, "n_epochs": 1, "n_rollout_steps": 5, "inner_lr": 0.1}
 
 
 @pytest.fixture

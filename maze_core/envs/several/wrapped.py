@@ -13,7 +13,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.checks import check_info, is_number
 from maze_core.envs.mask_changes import MaskChanges
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
-from maze_core.envs.wrappers.carry import Lasting, lasting_layers, layers
+from maze_core.envs.wrappers.carry import LastingLayer, lasting_layers, layers
 
 Env = gymnasium.Env[Any, Any]
 Wrap = Callable[[Env], Env]
@@ -152,9 +152,9 @@ class WrappedParts(WrappedAgents):
         return seen, float(paid), info
 
 
-def lasting_parts(env: MultiAgentEnv) -> list[Lasting]:
+def lasting_parts(env: MultiAgentEnv) -> list[LastingLayer]:
     """Return the wrappers around the parts of agents that keep a state across episodes, or may do so."""
-    found: list[Lasting] = []
+    found: list[LastingLayer] = []
     while isinstance(env, WrappedAgents):
         parts = env.wrapped.values() if isinstance(env, WrappedParts) else ()
         found += [layer for part in parts for layer in lasting_layers(part)]

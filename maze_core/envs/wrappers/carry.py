@@ -43,6 +43,34 @@ class Lasting(Protocol):
         """Restore the result of `state()`."""
 
 
+class SaidState:
+    """Saves and restores what a wrapper says with `state` and `load_state`.
+
+    Args:
+        layer: the wrapper, which is new: its state now is the form of what it is given back.
+    """
+
+    def __init__(self, layer: Lasting) -> None:
+        self.layer, self._form = layer, copy.deepcopy(form_of(layer.state))
+
+    def state(self) -> dict[str, Any]:
+        """Return a copy of its state."""
+        return copy.deepcopy(self.layer.state())
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`.
+
+        Raises:
+            StateError: the wrapper does not take it.
+        """
+        check_state(state, self._form, f"memory of {type(self.layer).__name__}")
+        self.layer.load_state(copy.deepcopy(state))
+
+
+LastingLayer = SaidState | PlainState
+"""The state of a wrapper that keeps one across episodes."""
+
+
 def layers(env: Any) -> Iterator[Any]:
     """Yield the wrappers of an environment from the outside in, then the environment itself."""
     while isinstance(env, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
@@ -51,28 +79,28 @@ def layers(env: Any) -> Iterator[Any]:
     yield env
 
 
-def lasting_layers(env: Any) -> list[Lasting]:
+def lasting_layers(env: Any) -> list[LastingLayer]:
     """Return the wrappers that keep a state across episodes, or may do so, from the outside in.
 
     Those that say it have `state` and `load_state`. What else a wrapper of others remembers is found in its attributes.
     `env` may be a natively vectorised environment.
     """
     chain = list(layers(env))
-    found: list[Lasting] = []
+    found: list[LastingLayer] = []
     for depth, layer in enumerate(chain[:-1]):
         if all(callable(getattr(layer, name, None)) for name in ("state", "load_state")):
-            found.append(cast("Lasting", layer))
+            found.append(SaidState(layer))
         elif is_unknown(layer):
             found.append(PlainState(layer, parts_of(*chain[depth + 1 :])))
     return found
 
 
-def remembered(lasting: Sequence[Lasting]) -> Memory:
+def remembered(lasting: Sequence[LastingLayer]) -> Memory:
     """Return copies of the wrappers' states."""
-    return [layer.state() if isinstance(layer, PlainState) else copy.deepcopy(layer.state()) for layer in lasting]
+    return [layer.state() for layer in lasting]
 
 
-def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
+def recall(lasting: Sequence[LastingLayer], memory: Memory) -> None:
     """Restore the result of `remembered()`.
 
     Raises:
@@ -80,8 +108,7 @@ def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
         StateError: a wrapper does not take its state.
     """
     for layer, state in zip(lasting, memory, strict=True):
-        check_state(state, form_of(layer.state), f"memory of {type(layer).__name__}")
-        layer.load_state(copy.deepcopy(state))
+        layer.load_state(state)
 
 
 def cycled(memory: Sequence[Memory], numbers: range) -> list[Memory]:

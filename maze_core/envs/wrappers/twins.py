@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.kept_settings import settings_kept
-from maze_core.envs.wrappers.carry import Lasting, lasting_layers, recall, remembered
+from maze_core.envs.wrappers.carry import LastingLayer, SaidState, lasting_layers, recall, remembered
 from maze_core.envs.wrappers.plain_state import PlainState
 from maze_core.plugins.closing import releasing
 
@@ -37,14 +37,14 @@ def remembering(env: Env) -> str | None:
     return None
 
 
-def says_so(layer: Lasting) -> bool:
+def says_so(layer: LastingLayer) -> bool:
     """Return True for a wrapper that says that it remembers earlier episodes."""
-    return not isinstance(layer, PlainState) or hasattr(layer.layer, "update_running_mean")
+    return isinstance(layer, SaidState) or hasattr(layer.layer, "update_running_mean")
 
 
-def name_of(layer: Lasting) -> str:
+def name_of(layer: LastingLayer) -> str:
     """Return the name of a wrapper's class."""
-    return type(layer.layer if isinstance(layer, PlainState) else layer).__name__
+    return type(layer.layer).__name__
 
 
 def forgotten(build: Callable[[], Env]) -> str | None:
