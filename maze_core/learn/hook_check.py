@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_core.base.bundled import packages
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.members import HOOKS
@@ -82,8 +83,10 @@ def _without_effect(each: Member, idle: Sequence[str], there: set[str], name: st
 
 
 def callers(*hooks: str) -> list[str]:
-    """Return the installed algorithms that declare to call one of these hooks."""
-    return [name for name in discovery.names("algorithm") if not set(hooks).isdisjoint(_declared(name))]
+    """Return the algorithms that declare to call one of these hooks, of those that come with Maze and are installed."""
+    claims = [each for each in discovery.declarations() if each.kind == "algorithm"]
+    names = sorted({each.name for each in claims if each.entry_point.module.partition(".")[0] in packages()})
+    return [name for name in names if not set(hooks).isdisjoint(_declared(name))]
 
 
 def _declared(name: str) -> tuple[str, ...]:

@@ -229,8 +229,7 @@ def test_an_environment_that_exits(when, tmp_path, monkeypatch):
     finally:
         gymnasium.registry.pop("Exits-v0")
     check(result, "SystemExit: 0", code=1)
-    if when == "step":
-        assert json.loads((tmp_path / "run" / "run.json").read_text())["summary"]["outcome"] == "failed"
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_plugin_that_exits_anywhere_else_ends_with_1(monkeypatch):

@@ -24,4 +24,4 @@ def check_no_file(env_id: str) -> None:
 
 def is_module_here(name: str) -> bool:
     """Return True for the name of a module of the current folder, which is not imported."""
-    return name.isidentifier() and Path(f"{name}.py").is_file()
+    return name.isidentifier() and any(each.name == f"{name}.py" for each in Path().iterdir())

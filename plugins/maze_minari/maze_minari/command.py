@@ -24,7 +24,7 @@ def import_(
     \b
     Examples:
       maze trajectories import mujoco/hopper/expert-v0 demos
-      maze trajectories import minigrid/BabyAI-Open/optimal-v0 demos --drop mission
+      maze trajectories import minigrid/fourrooms-v0 demos --drop mission
     """
     from maze_core.base.progress import progress_bar
     from maze_core.base.terminal_text import argument, counted
