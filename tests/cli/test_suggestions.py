@@ -134,7 +134,7 @@ def is_setting(path):
         ("train ppo --env walks.Walk", "Next: --env walks:Walk"),
         ("train ppo --env walks", "It is a module. Next: --env walks:NAME"),
         ("train ppo --env MiniGrid-Empty-5x5-v0", "--env minigrid:MiniGrid-Empty-5x5-v0"),
-        ("train ppo --env PongNoFrameskip-v4", "--env ale_py:PongNoFrameskip-v4"),
+        ("train ppo --env PongNoFrameskip-v4", "Next: --env ALE/Pong-v5"),
         ("train ppo --env FetchReach-v4", "--env gymnasium_robotics:FetchReach-v4"),
         ("train ppo --env cartpole", "Did you mean CartPole-v1"),
     ],
