@@ -30,7 +30,6 @@ from maze_core.plugins.distribution_facts import (
     requirements_on,
 )
 from maze_core.plugins.how_to_install import how_to_install
-from maze_core.plugins.renamed import instead, outdated
 from maze_core.plugins.uninstalled_plugins import uninstalled
 
 KINDS: Mapping[str, str] = {
@@ -230,7 +229,7 @@ def misfit(kind: str, plugin: object) -> str:
     missing = [name for name in methods if not hasattr(plugin, name)]
     if missing:
         return f"class {plugin.__name__} has no {', '.join(missing)}: it must derive from {module}.{base}"
-    if reason := outdated(kind, plugin) or wrong_attribute(kind, plugin):
+    if reason := wrong_attribute(kind, plugin):
         return f"class {plugin.__name__}: {reason}"
     if kind in WITHOUT_HOOKS and (hooks := implemented(plugin)):
         return f"class {plugin.__name__}: {misplaced(kind, hooks[0], wrapper=False)}"
@@ -264,12 +263,12 @@ def import_claim(claim: Declaration) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception as one line; that of an earlier name says what the name is now."""
+    """Return an exception as one line."""
     try:
         text = " ".join(plain(error).split())
     except Exception:  # noqa: BLE001 — a class of the user's own may fail at this
         text = ""
-    return f"{type(error).__name__}: {text}{instead(error)}" if text else type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def place_in(error: BaseException) -> str:

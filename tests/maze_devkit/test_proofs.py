@@ -9,7 +9,6 @@ from maze_devkit import kit, limits
 from maze_devkit.kit import checks
 from typer.testing import CliRunner
 
-from maze_core.base.errors import PluginError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from tests.maze_devkit.sources import ALGORITHM, CALLBACK, MODEL, SEARCHER, WRAPPER
@@ -182,33 +181,6 @@ def test_a_callback_may_ask_for_several_agents(checked):
     used = CALLBACK.replace("        score = epoch", "        assert run.rows_of(1) == 2\n        score = epoch")
     source = used + GAME + "\n\ndef trial(case):\n    return Trial(env=Duel)\n"
     assert checked("callback", source, "observes")["observes"].state == "passed"
-
-
-OLD = {
-    "conformance": (
-        "    @classmethod\n    def conformance(cls, case): ...\n\n",
-        "maze.conformance as algorithm.tested",
-    ),
-    "train_epoch": ("    def train_epoch(self, learner, updates): ...\n\n", "yield the batches of one update"),
-}
-
-
-@pytest.mark.parametrize("method", OLD)
-def test_a_method_of_old_is_named_once(checked, method):
-    text, instead = OLD[method]
-    source = ALGORITHM.replace("    def setup(self, run):\n", text + "    def setup(self, run):\n")
-    found = checked("algorithm", source, "loads", "builds", "trains", "defaults", "resumes", "config_frozen")
-    assert [name for name, each in found.items() if each.state == "failed"] == ["loads"]
-    assert f"{method} is no longer called" in found["loads"].what
-    assert instead in found["loads"].what
-
-
-def test_what_is_no_longer_called_is_told_at_load(publish):
-    kind, name = publish(
-        "algorithm", ALGORITHM.replace("def batches(", "def train_epoch(self): ...\n\n    def batches(")
-    )
-    with pytest.raises(PluginError, match=r"its train_epoch is no longer called: yield the batches"):
-        discovery.load(kind, name)
 
 
 TAKES_ROWS = "advantage_rows(self.run.policy, rollout,"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from maze_core.plugins.config.preset_paths import preset_paths
 from maze_core.plugins.config.presets import Preset, choose, package
 from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge, parse_assignment
 from maze_core.plugins.config.record import LIBRARIES, changed_since
-from maze_core.plugins.config.renamed_keys import moved
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.validation import part_of, resolve, wrappers_of
 from maze_core.plugins.config.wrapper_classes import by_path, check_classes
@@ -103,7 +102,7 @@ def assemble_with_preset(
     )
     wanted = named[-1] if named and preset == "auto" else preset
     found = find_preset(wanted, asked, load)
-    chosen = {} if found is None else merge({}, moved(found.content, _note(found.file)))
+    chosen = {} if found is None else merge({}, found.content)
     if found is not None and not found.preset_folder.trusted:
         untrusted.append((chosen, found.file))
     for content, source in untrusted:
@@ -114,13 +113,13 @@ def assemble_with_preset(
     # A preset that the user has named, rather than one that applies by itself, may reach outside.
     doubtful = untrusted if wanted == "auto" else [each for each in untrusted if each[0] is not chosen]
     check_said(raw, doubtful, assignments, load, trusted)
-    raw = without_uninstalled(raw, assignments, load, _note(None))
+    raw = without_uninstalled(raw, assignments, load, _note)
     return resolve(with_preferences(raw, chosen, load), load), "" if found is None else found.title
 
 
 def asks_for_patience(files: Sequence[Path | Raw], flags: Mapping[str, Any]) -> bool:
     """Return True if files or flags, as of `assemble`, set the patience of early stopping; presets do not count."""
-    layers = [_file_layer(source, None, quiet=True) for source in files]
+    layers = [_file_layer(source, None) for source in files]
     return names_patience(assign(_stack(*layers), assignments_of(flags)))
 
 
@@ -139,12 +138,12 @@ def load_run_config(
     """
     assignments = _said(overrides)
     if isinstance(source, Mapping):
-        raw = moved(dict(source), _note(None))
+        raw = dict(source)
     else:
-        raw, run_dir = read_checksummed(Path(source), _note(source)), Path(source).parent
+        raw, run_dir = read_checksummed(Path(source)), Path(source).parent
         check_classes(raw, by_path(assignments), Path(source))
     before = merge({}, raw)
-    kept = without_uninstalled(assign(before, assignments), assignments, load, _note(None))
+    kept = without_uninstalled(assign(before, assignments), assignments, load, _note)
     return resolve(kept, load) if run_dir is None else _resolved(kept, run_dir, load, before)
 
 
@@ -160,9 +159,9 @@ def load_saved_config(
         ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
             and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
     """
-    raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
+    raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
-    kept = without_uninstalled(assigned(raw, assignments, load, path, agreed), assignments, load, _note(None))
+    kept = without_uninstalled(assigned(raw, assignments, load, path, agreed), assignments, load, _note)
     return _saved(kept, path, load, raw)
 
 
@@ -181,7 +180,7 @@ def load_config_to_act(
     Raises:
         ConfigError: as for `load_saved_config`.
     """
-    raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
+    raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
     check_classes(raw, by_path(assignments), path)
     kept, reaching = for_evaluation(raw, assignments, load, path, agreed)
     kept, missing = without_missing(kept, assignments, load, {**OBSERVERS, **(observers or {})})
@@ -316,9 +315,8 @@ def _stack(*layers: Mapping[str, Any]) -> Raw:
     return result
 
 
-def _file_layer(source: Path | Raw, algorithm: str | None, quiet: bool = False) -> Raw:
+def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
     layer = merge({}, source if isinstance(source, dict) else read_yaml(source))
-    layer = moved(layer, (lambda text: None) if quiet else _note(None if isinstance(source, dict) else source))
     part = layer.get("algorithm")
     named = part.get("name") if isinstance(part, dict) else None
     if algorithm is not None and named not in (None, algorithm):
@@ -333,10 +331,8 @@ def _parent_layer(path: Path, names_env: bool) -> Raw:
     return {part: raw[part] for part in kept if part in raw}
 
 
-def _note(source: Path | str | None) -> Callable[[str], None]:
-    """Return a function that prints a note about a file; None: about a configuration without one."""
-    where = "" if source is None else f"{source}: "
-    return lambda text: to_stderr(f"note: {where}{text}")
+def _note(text: str) -> None:
+    to_stderr(f"note: {text}")
 
 
 def find_preset(preset: Any, asked: Raw, load: discovery.Loader = discovery.load) -> Preset | None:

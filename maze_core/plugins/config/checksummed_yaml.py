@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.plain_yaml import parse_mapping, read_text
 from maze_core.plugins.config.raw import Raw
 from maze_core.plugins.config.record import RECORD, configurations, read_record
-from maze_core.plugins.config.renamed_keys import updated
 
 _SEAL = "# sha256 {digest} of the lines below\n"
 _LIKE = re.compile(r"sha256|of the lines below|[0-9a-f]{32}")
@@ -25,11 +23,8 @@ def checksummed(text: str) -> str:
     return _SEAL.format(digest=_digest(text)) + text
 
 
-def read_checksummed(path: Path, tell: Callable[[str], None] = lambda text: None) -> Raw:
-    """Return the mapping in a run's `config.yaml`; keys of earlier versions are renamed.
-
-    `tell` is called with a sentence for each key that is elsewhere now. Files of earlier versions without a checksum
-    are not verified.
+def read_checksummed(path: Path) -> Raw:
+    """Return the mapping in a run's `config.yaml`; one without its first line is not verified.
 
     Raises:
         ConfigError: it is missing, not YAML, was changed after Maze wrote it, or is that of another run.
@@ -42,7 +37,7 @@ def read_checksummed(path: Path, tell: Callable[[str], None] = lambda text: None
             str(path),
             "Put back the file that the run had. To use this one in its place: delete its first line.",
         )
-    return updated(parse_mapping(text, str(path)), tell)
+    return parse_mapping(text, str(path))
 
 
 def _is_another(text: str, path: Path) -> bool:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ValidationError
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import first_sentence, shown
 from maze_core.plugins.config.peers import PEERS, bare
-from maze_core.plugins.config.renamed_keys import NOW
 from maze_core.plugins.config.said_in_code import in_code
 
 _WORDS = (
@@ -48,8 +47,7 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: o
         if problem["type"] == "invalid-json-value":
             objects.add(where)
         texts = found.setdefault((where, unknown), [])
-        moved = unknown and where in NOW
-        text = f"is now {NOW[where]}" if moved else _sentence(problem["type"], problem["msg"], path, model)
+        text = _sentence(problem["type"], problem["msg"], path, model)
         if text not in texts:
             texts.append(text)
     return [
