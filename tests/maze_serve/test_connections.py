@@ -97,7 +97,9 @@ def still_served(port):
 
 MALFORMED = [
     (b"GET /\r\n\r\n", 400),
-    (b"GET / HTTP/1.1\n\n", 400),
+    (b"GET /health HTTP/1.1\nHost: localhost\n\n", 400),
+    (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\n", 400),
+    (request(b"POST /act HTTP/1.1", b"X: a\nContent-Length: 27", length=False), 400),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
     (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     (b"GET http://localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
@@ -166,6 +168,11 @@ def test_good_requests_in_unusual_pieces(served):
         client.sendall(request())
         client.shutdown(socket.SHUT_WR)  # such a client still wants its answer
         assert everything(client).startswith(b"HTTP/1.1 200")
+    for half in (b"GET /hea", request(length=100)):
+        with served(PATIENT) as port, connected(port) as client:
+            client.sendall(request() * 300 + half)
+            client.shutdown(socket.SHUT_WR)
+            assert everything(client).count(b"HTTP/1.1 200") == 300
 
 
 def test_an_empty_line_after_a_body_is_no_request(served):
@@ -302,6 +309,20 @@ def test_bodies_that_are_promised_at_the_same_time_are_bounded(served):
         assert still_served(port)
         for client in promised:
             client.close()
+
+
+def test_small_requests_are_answered_while_large_ones_take_all_memory(served):
+    """A client may send the head and the body of a small request one after the other."""
+    full = Limits(body_bytes=1_000_000, all_bodies_bytes=1_000_000, linger_seconds=0.2)
+    with served(full) as port, connected(port) as large, connected(port) as small:
+        large.sendall(request(length=1_000_000, body=b" " * 100_000))
+        for _ in range(3):
+            small.sendall(request(body=b"", length=len(BODY)))
+            time.sleep(0.05)
+            small.sendall(BODY)
+            assert one(small)[0] == 200
+        small.sendall(request(length=100_000, body=b""))
+        assert one(small)[0] == 503
 
 
 def test_who_does_not_take_its_answers_is_dropped(served):

@@ -11,12 +11,13 @@ from maze_core.base.interruption import graceful_interrupts
 from maze_core.base.tolerant_output import to_stderr
 from maze_serve.limits import Limits
 from maze_serve.refusals import RefusedRequestError
-from maze_serve.wire import CONTINUE, END, Head, check_so_far, read_head
+from maze_serve.wire import CONTINUE, END, check_so_far, read_head
 
 if TYPE_CHECKING:
     import socket
 
     from maze_serve.app import App
+    from maze_serve.wire import Head
 
 _CHUNK = 65_536
 _BURST = 16
@@ -92,7 +93,8 @@ class Server:
             oldest.abort()
         self._open[connection] = task
         try:
-            await connection.answer_all()
+            with suppress(EOFError):  # the client has left in the middle of a request
+                await connection.answer_all()
         except (OSError, asyncio.CancelledError):  # the client is gone or too slow, or the server ends
             connection.abort()
         finally:
@@ -106,6 +108,7 @@ class _Connection:
     def __init__(self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._server, self._reader, self._writer = server, reader, writer
         self._limits = server.limits
+        self._now = asyncio.get_running_loop().time
         self._received = bytearray()
         self.idle = True
         """True while nothing of a request has come."""
@@ -117,19 +120,29 @@ class _Connection:
     async def answer_all(self) -> None:
         """Answer requests until the client leaves, or has sent what nothing can follow."""
         count = 0
-        while await self._answer_one():
+        while await self._begun() and await self._answer_one():
             self._server.served(self)
             count += 1
             if count % _BURST == 0:
                 await asyncio.sleep(0)
+
+    async def _begun(self) -> bool:
+        """Wait for the first bytes of a request; return False if none come."""
+        self.idle = True
+        data = bytes(self._received).lstrip(b"\r\n")  # some clients send an empty line after a body
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.idle_seconds):
+                while not data and (data := await self._reader.read(_CHUNK)):
+                    data = data.lstrip(b"\r\n")
+        self.idle = False
+        self._received = bytearray(data)
+        return bool(data)
 
     async def _answer_one(self) -> bool:
         """Return True if another request may follow."""
         shows_body = True
         try:
             head = await self._head()
-            if head is None:
-                return False
             shows_body = head.method != "HEAD"
             self._server.app.check(head)
             body = await self._body(head)
@@ -141,68 +154,53 @@ class _Connection:
             await self._linger()
         return not closes
 
-    async def _head(self) -> Head | None:
-        """Return the head of the next request; None: the client has left."""
-        if not await self._begun():
-            return None
-        try:
-            async with asyncio.timeout(self._limits.head_seconds):
-                while (end := self._received.find(END)) < 0:
-                    check_so_far(self._received, self._limits)
-                    if not await self._receive():
-                        return None
-        except TimeoutError:
-            raise RefusedRequestError(408, "the headers did not come in time") from None
+    async def _head(self) -> Head:
+        until = self._now() + self._limits.head_seconds
+        while (end := self._received.find(END)) < 0:
+            check_so_far(self._received, self._limits)
+            await self._receive("headers", until)
         check_so_far(self._received[: end + 1], self._limits)
-        head = read_head(bytes(self._received[:end]), self._limits)
-        del self._received[: end + len(END)]
+        head = read_head(self._take(end), self._limits)
+        self._take(len(END))
         return head
 
-    async def _begun(self) -> bool:
-        """Wait for the first byte of a request; return False if none comes."""
-        self.idle = True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.idle_seconds):
-                while True:
-                    while self._received.startswith(b"\r\n"):
-                        del self._received[:2]  # some clients send an empty line after a body
-                    if bytes(self._received[:2]) not in (b"", b"\r") or not await self._receive():
-                        break
-        self.idle = False
-        return bool(self._received)
-
     async def _body(self, head: Head) -> bytes:
-        """Return the body of a request."""
         server, missing = self._server, head.length - len(self._received)
-        if missing > 0:
-            if server.receiving + head.length > self._limits.all_bodies_bytes:
-                raise RefusedRequestError(503, "too many large requests at once", {"Retry-After": "1"})
-            server.receiving += head.length
-            try:
-                if head.expects:
-                    await self._send(CONTINUE)
-                async with asyncio.timeout(self._limits.body_seconds):
-                    while len(self._received) < head.length:
-                        if not await self._receive():
-                            raise ConnectionResetError
-            except TimeoutError:
-                raise RefusedRequestError(408, "the body did not come in time") from None
-            finally:
-                server.receiving -= head.length
-        body = bytes(self._received[: head.length])
-        del self._received[: head.length]
-        return body
+        promised = head.length if missing > 0 and head.length > _CHUNK else 0  # connections bound what is small
+        if server.receiving + promised > self._limits.all_bodies_bytes:
+            raise RefusedRequestError(503, "too many large requests at once", {"Retry-After": "1"})
+        server.receiving += promised
+        try:
+            if missing > 0 and head.expects:
+                await self._send(CONTINUE)
+            until = self._now() + self._limits.body_seconds
+            while len(self._received) < head.length:
+                await self._receive("body", until)
+        finally:
+            server.receiving -= promised
+        return self._take(head.length)
 
-    async def _receive(self) -> bool:
-        """Wait for bytes; return False at the end of what the client sends."""
-        data = await self._reader.read(_CHUNK)
+    async def _receive(self, part: str, until: float) -> None:
+        """Wait for more of a part of a request."""
+        try:
+            async with asyncio.timeout_at(until):
+                data = await self._reader.read(_CHUNK)
+        except TimeoutError:
+            raise RefusedRequestError(408, f"the {part} did not come in time") from None
+        if not data:
+            raise EOFError
         self._received += data
-        return bool(data)
+
+    def _take(self, count: int) -> bytes:
+        taken = bytes(self._received[:count])
+        del self._received[:count]
+        return taken
 
     async def _send(self, data: bytes) -> None:
         self._writer.write(data)
-        async with asyncio.timeout(self._limits.write_seconds):
-            await self._writer.drain()
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(self._limits.write_seconds):
+                await self._writer.drain()
 
     async def _linger(self) -> None:
         """Let the client send on for a moment, unread: a connection that is closed at once loses the answer."""
