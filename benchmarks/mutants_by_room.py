@@ -264,8 +264,8 @@ MUTANTS = (
         "the optimizer is not saved",
         "resume",
         _LEARNER,
-        '"optimizer": self.optimizer.state_dict(),',
-        '"optimizer": {**self.optimizer.state_dict(), "state": {}},',
+        '"optimizer": saved_optimizer(self.optimizer),',
+        '"optimizer": {**saved_optimizer(self.optimizer), "state": {}},',
     ),
     Mutant(
         "the optimizer is not loaded",
@@ -278,7 +278,7 @@ MUTANTS = (
         "a resumed run draws other noise",
         "resume",
         _NETWORK,
-        'restore_generator(self.generator, state["noise"])',
+        'load_random_state(self.generator, state["noise"])',
         'state["noise"]',
     ),
     Mutant(

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.saved_state import StateError, check_state, form_of
 from maze_core.data.batch import Batch, joined
 from maze_core.data.episode_window import EpisodeWindow
 from maze_core.data.rollout import Rollout
@@ -62,8 +63,10 @@ def test_rows_of_other_shapes_are_refused(part, leaf):
         window.put(row(number))
         window.waiting[0].append(row(number))
     state = window.state()
-    with pytest.raises(ValueError, match="another shape in its"):
-        window.load_state({**state, part: {**state[part], "pair": leaf}})
+    form = form_of(EpisodeWindow(COLUMNS, 3, 2, "algorithm.size", "rows").state)
+    check_state(state, form)
+    with pytest.raises(StateError, match=rf"^{part}/pair should be numbers of float32 with shape \(any, 2\)"):
+        check_state({**state, part: {**state[part], "pair": leaf}}, form)
 
 
 @pytest.mark.parametrize("put", [2, 4, 7])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.saved_state import Count, Each, varies
+from maze_core.base.saved_state import Count, Each, OrEmpty, varies
 from maze_core.base.tree import copy_tree, map_tree
 from maze_core.collect.pools.workers import Arrays, JobResult, Shared, Task, jobs_form
 from maze_core.plugins.closing import release
@@ -87,13 +87,14 @@ class SerialPool:
         """Return the tasks' states, the pending jobs, and the parameters shared last."""
         tasks = [task.state() for task in self._tasks]
         jobs = [[job.number, job.worker, job.content] for job in self._jobs]
-        return {
+        state = {
             "tasks": varies(tasks, Each(tasks[0])),
             "jobs": varies(jobs, jobs_form(self._tasks[0])),
             "submitted": varies(self._submitted, Count()),
             "version": varies(self._shared.version, Count()),
             "arrays": copy_tree(self._shared.arrays),
         }
+        return varies(state, OrEmpty(state))
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()` of a pool with as many workers; an empty one changes nothing.

@@ -14,7 +14,6 @@ from maze_recordings.obeyed_masks import check_masks
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.base.tolerant_output import to_stderr
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.models.memory import remembers
@@ -112,7 +111,7 @@ class RLlib(Algorithm):
         self.check_effects(run.config.runner)
         check_installed()
         if note := other_version():
-            to_stderr(f"note: {note}")
+            run.notes.append(note)
         from maze_rllib.cluster import placed
         from maze_rllib.vector_env import TreeVectorEnv, shown_spaces
 
