@@ -17,7 +17,9 @@ _ARGUMENTS = (
 """Options that are arguments of the same name; any other that `_PATHS` lacks is a parameter of the algorithm."""
 _PATHS = {"env_source": "env.name", "learners": "learners", "patience": "callbacks.early_stopping.patience"}
 """Options that set a value elsewhere."""
-_SET = re.compile(r"--set '?([\w.]+)=(\[[^\]]*\]|[^\s,;']+)'?")
+_SET = re.compile(r"--set (?:'([^\s=']+)=([^']*)'|([\w./-]+)=(\[[^\]]*\]|[^\s,;']*[^\s,;'.:)]))")
+"""A path and a value, quoted for a shell or not."""
+_WORD = re.compile(r"""(?<![\w."'])[A-Za-z_][\w./:-]*""")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?:[ =]((?!or\b|and\b|in\b|names?\b)[\w./…,:\[\]-]*[\w\]…]))?")
 
 
@@ -49,11 +51,13 @@ def _translating(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def translated(text: str) -> str:
     """Return a text with arguments in place of options; commands to be typed in a shell stay as they are."""
-    return "\n".join(line if "maze " in line else _line(line) for line in text.split("\n"))
+    return "\n".join(map(_line, text.split("\n")))
 
 
 def _line(line: str) -> str:
-    return _OPTION.sub(_argument, _SET.sub(lambda found: _override(found[1], found[2]), line))
+    told, *command = re.split(r"(?=\bmaze )", line, maxsplit=1)
+    told = _SET.sub(lambda found: _override(found[1] or found[3], found[2] or found[4]), told)
+    return "".join([_OPTION.sub(_argument, told).replace("} overrides={", ", "), *command])
 
 
 def _override(path: str, value: str) -> str:
@@ -61,10 +65,12 @@ def _override(path: str, value: str) -> str:
 
 
 def _literal(value: str) -> str:
-    """Return a value of the command line as one of Python; `…` and lists stay as they are."""
+    """Return a value of the command line as one of Python; `…` and numbers stay as they are."""
     if value.lower() in ("true", "false", "none", "null"):
         return {"null": "None"}.get(value.lower(), value.capitalize())
-    return value if re.match(r"[-\d.\[{…]", value) else f'"{value}"'
+    if value.startswith(("[", "{")):
+        return _WORD.sub(lambda found: _literal(found[0]), value)
+    return value if re.match(r"[-\d.…]", value) else f'"{value}"'
 
 
 def _bare(found: re.Match[str]) -> str:
@@ -73,6 +79,8 @@ def _bare(found: re.Match[str]) -> str:
 
 def _argument(found: re.Match[str]) -> str:
     name, value = found[1].replace("-", "_"), found[2]
+    if name == "set":
+        return value or "overrides"
     if name == "wrappers" and value is not None:
         return f"wrappers=[{', '.join(map(_literal, value.split(',')))}]"
     if name in _ARGUMENTS:

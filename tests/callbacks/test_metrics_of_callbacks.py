@@ -53,7 +53,8 @@ def lines(run_dir):
 
 
 @pytest.mark.parametrize("order", ["first", "last"])
-def test_every_logger_has_them_with_their_epoch(quick, capsys, order):
+def test_every_logger_has_them_with_their_epoch(quick, capsys, monkeypatch, order):
+    monkeypatch.setenv("COLUMNS", "120")  # a narrow table leaves columns out
     logs = reader()
     mine = {"mine": Mine, "second": Second}
     callbacks = {**mine, "logs": logs} if order == "first" else {"logs": logs, **mine}

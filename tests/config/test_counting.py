@@ -89,3 +89,8 @@ def test_plugins_say_so_of_their_own_settings(quick, also_installed):
         "callbacks.hint.seconds": "callbacks.hint.seconds has no effect: callbacks.hint.steps replaces it",
         "callbacks.hint.lead": "callbacks.hint.lead has no effect: it counts only with model.memory, which is none",
     }
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala", "dqn", "es"])
+def test_nothing_is_said_of_what_presets_and_algorithms_set(quick, algorithm):
+    assert idle(quick(CART, algorithm, preset="CartPole-v1" if algorithm != "es" else "auto")) == {}

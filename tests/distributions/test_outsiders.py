@@ -115,7 +115,7 @@ def test_a_model_says_so_where_an_algorithm_needs_what_a_distribution_lacks(quic
     assert str(caught.value) == (
         "model.distribution: SAC needs a differentiable sample within the bounds for the Box action 'action', and the "
         "distribution mixture has none\nThose that do: squashed_gaussian, truncated_logistic. "
-        "Next: --set model.distribution=squashed_gaussian"
+        'Next: overrides={"model.distribution": "squashed_gaussian"}'
     )
 
 
@@ -125,7 +125,7 @@ def test_a_distribution_without_a_divergence_is_refused_by_what_needs_one(quick)
     assert str(caught.value) == (
         "model.distribution: trpo needs a KL divergence for the action 'action', and the distribution mixture has "
         "none\n"
-        "Those that do: beta, gaussian, squashed_gaussian. Next: --set model.distribution=gaussian"
+        'Those that do: beta, gaussian, squashed_gaussian. Next: overrides={"model.distribution": "gaussian"}'
     )
 
 

@@ -51,7 +51,6 @@ def function(env):
     return env
 """
 NAME = "wrappers_of_a_user:Offset"
-AGAIN = f"wrappers.0.id={NAME}"
 
 
 @pytest.fixture(autouse=True)
@@ -112,13 +111,17 @@ def test_returns_stay_raw_and_a_run_goes_on_where_the_class_is_named_again(quick
     with quick("CartPole-v1", wrappers=[{"name": NAME, "kwargs": {"by": 5}}], run_dir=tmp_path / "run") as context:
         context.train()
         assert context.evaluate()["eval/return_max"] < 400  # with the wrapper's rewards it is six for each step
+    advice = f'\nIf you trust it, repeat it: overrides={{"wrappers.0.id": "{NAME}"}}'
     for open_again in (
-        lambda: RunContext.open(tmp_path / "run"),
-        lambda: RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3}),
-        lambda: RunContext("CartPole-v1", init_from=tmp_path / "run", silent=True),
+        lambda said: RunContext.open(tmp_path / "run", overrides=said),
+        lambda said: RunContext.reopen(tmp_path / "run", overrides={"algorithm.n_epochs": 3} | said),
+        lambda said: RunContext("CartPole-v1", init_from=tmp_path / "run", silent=True, overrides=said),
     ):
-        with pytest.raises(ConfigError, match=f"would import and run the class '{NAME}'.*\nIf you trust it.*{AGAIN}"):
-            open_again()
+        with pytest.raises(ConfigError, match=f"would import and run the class '{NAME}'") as refusal:
+            open_again({})
+        assert str(refusal.value).endswith(advice)
+        with open_again({"wrappers.0.id": NAME}) as advised:  # what the advice says
+            assert advised.config.wrappers[0].kwargs == {"by": 5}
     with RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3, "wrappers.0.id": NAME}) as again:
         assert again.train().epochs == 3
     with quick("CartPole-v1", wrappers=[NAME]).load(tmp_path / "run") as loaded:

@@ -19,6 +19,10 @@ def _core_and_ppo(monkeypatch):
     kept = ("maze-core", "maze-learners", "maze-ppo")
     few = tuple(each for each in discovery.declared() if each.distribution in kept)
     monkeypatch.setattr(discovery, "declared", lambda: few)
+    # Another test of this process may have imported the package that registers the games.
+    for name, spec in list(gymnasium.registry.items()):
+        if spec.namespace == "ALE" or str(spec.entry_point).startswith(("ale_py", "shimmy")):
+            monkeypatch.delitem(gymnasium.registry, name)
 
 
 def refusal(env_id):
@@ -140,7 +144,7 @@ def test_arguments_that_are_missing_or_texts_are_answered_with_both_ways(source,
     with pytest.raises(MazeError) as caught:
         _ = RunContext({"name": source, "id": MARKET, "kwargs": given}, "ppo", silent=True, steps=10).run
     assert MADE in str(caught.value)
-    assert given or 'Next: overrides={"env.kwargs.df": …} overrides={"env.kwargs.window": …}' in str(caught.value)
+    assert given or 'Next: overrides={"env.kwargs.df": …, "env.kwargs.window": …}' in str(caught.value)
 
 
 def make_market() -> gymnasium.Env:

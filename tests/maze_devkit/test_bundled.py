@@ -54,6 +54,8 @@ COMPILED = (
     *("pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
 )
 """The algorithms whose steps are compiled."""
+LASTING = ("normalize_reward",)
+"""The wrappers that have a state to save."""
 NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
@@ -116,6 +118,7 @@ def _inapplicable(title, claim):
         *(("tensors",) if claim.kind == "algorithm" and claim.name not in ON_DEVICE else ()),
         *(("row_weights",) if claim.kind == "algorithm" and claim.name not in WEIGHING else ()),
         *(("compiles",) if claim.kind == "algorithm" and claim.name not in COMPILED else ()),
+        *(("altered_states",) if claim.kind == "wrapper" and claim.name not in LASTING else ()),
         *(("hooks",) if claim.kind in NO_HOOKS else ()),
         *(("core_version",) if claim.distribution == discovery.CORE else ()),
     }

@@ -208,7 +208,7 @@ def test_several_agents_with_networks_of_their_own(result):
 def test_what_cannot_be_divided_is_refused_by_name(quick, threads, algorithm, values, parts, said):
     with pytest.raises(ConfigError, match=said) as refusal:
         _ = quick(SeededWalk, algorithm, {"learners": 2, **values}, **parts).run
-    assert "learners=1" in refusal.value.hint
+    assert 'Next: overrides={"learners": 1}' in refusal.value.hint
     assert not threads, "no learner was started"
 
 
@@ -274,7 +274,7 @@ def test_where_it_is_not_installed_one_error_says_what_to_install(quick, uninsta
         _ = quick(SeededWalk, algorithm, {"learners": 2}).run
     assert str(refusal.value).splitlines() == [
         "learners: several learners need maze-learners, which is not installed",
-        f"Next: {how_to_install('maze-learners')}, or --set learners=1",
+        f'Next: {how_to_install("maze-learners")}, or overrides={{"learners": 1}}',
     ]
 
 

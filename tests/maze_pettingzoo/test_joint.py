@@ -112,14 +112,14 @@ def test_without_the_plugin_the_message_says_what_to_install(quick, monkeypatch,
     with pytest.raises(ConfigError) as refusal:
         quick(maker, "ppo").train()
     advice = f"It comes with maze-pettingzoo, which is not installed. Next: {how_to_install('maze-pettingzoo')}"
-    assert f"--env-source pettingzoo. {advice}" in str(refusal.value)
+    assert f'overrides={{"env.name": "pettingzoo"}}. {advice}' in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("dict", r"\{'worker 0'.*\n.*--env-source pettingzoo\nThe last"),
-        ("early", r"array.*\n.*--env-source pettingzoo\n"),
+        ("dict", r"""\{'worker 0'.*\n.*: overrides=\{"env\.name": "pettingzoo"\}\nNothing learnt had"""),
+        ("early", r'array.*\n.*: overrides=\{"env\.name": "pettingzoo"\}\n'),
     ],
 )
 def test_a_dict_of_rewards_and_flags_for_each_agent_are_told_so_too(quick, kind, said):

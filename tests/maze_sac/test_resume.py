@@ -234,7 +234,7 @@ def test_damaged_replay_data_are_one_clear_error_and_the_policy_is_still_there(s
     with pytest.raises(CheckpointError, match="is damaged") as caught:
         api.reopen(context.run_dir, ["algorithm.n_epochs=5"], load=context.run.load)
     assert str(path) in str(caught.value)
-    assert np.isfinite(evaluate_saved(context.run_dir, 1, load=context.run.load).metrics["eval/return_mean"])
+    assert np.isfinite(evaluate_saved(context.run_dir, episodes=1, load=context.run.load).metrics["eval/return_mean"])
 
 
 def test_a_policy_starts_from_that_of_another_run(sac):

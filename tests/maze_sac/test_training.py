@@ -152,7 +152,7 @@ def test_an_unknown_initial_policy_is_refused(sac):
     [
         ({"model.critic": "separate"}, "model.critic: sac does not use"),
         ({"model.distribution": "gaussian"}, "model.distribution: SAC needs a differentiable sample"),
-        ({"model.distribution": "beta"}, "Next: --set model.distribution=squashed_gaussian"),
+        ({"model.distribution": "beta"}, 'Next: overrides={"model.distribution": "squashed_gaussian"}'),
         ({"algorithm.initial_buffer_size": 501}, "algorithm.initial_buffer_size"),
         ({"steps": 20}, "the first 20 steps are taken before learning begins"),
         (

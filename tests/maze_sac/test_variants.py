@@ -272,7 +272,7 @@ def test_images_pass_encoders_of_the_critics_own(sac, preset):
 def test_quantiles_need_box_actions(sac, tmp_path, actions):
     with pytest.raises(ConfigError, match=r"algorithm\.quantiles: quantiles of the return need Box actions") as caught:
         variant(sac, "tqc", lambda: SpacesEnv(OBSERVATION, actions)).train()
-    assert "Next: --set algorithm.quantiles=1" in str(caught.value)
+    assert 'Next: overrides={"algorithm.quantiles": 1, "algorithm.drop_top": 0}' in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 

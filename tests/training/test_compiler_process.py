@@ -1,14 +1,18 @@
 """The process that compiles: it may hang, and the current folder is none of its business."""
 
+import json
 import os
 import signal
-import threading
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from maze_core.learn.repeated import machine_code
+from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.conftest import QUICK
+from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
 
 SMALL = {"compile": "on", "closed_form": False}
@@ -18,7 +22,7 @@ SMALL = {"compile": "on", "closed_form": False}
 def hanging(tmp_path, monkeypatch):
     """A compiler that never ends."""
     program = tmp_path / "compiler"
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'called'}\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
     return program
@@ -39,17 +43,31 @@ def test_a_compiler_that_hangs_is_given_up(quick, hanging, monkeypatch, capfd):
         assert torch.equal(mine, theirs)
 
 
-def test_one_interrupt_ends_the_wait(quick, hanging, interpreted, monkeypatch, whole_state, assert_same):
+def test_one_interrupt_ends_the_wait(quick, hanging, interpreted, tmp_path, whole_state, assert_same):
     """The update that waits is given up; a resumed run takes it, as one that was never interrupted does."""
-    whole, cut, rest = (quick("CartPole-v1", "a2c", SMALL) for _ in range(3))
+    whole, rest = (quick("CartPole-v1", "a2c", SMALL) for _ in range(2))
     whole.train()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cut.run.repeated._recorder, "_make", machine_code.Compilation)
-        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-        assert cut.train().outcome == "interrupted"
-    cut.close()
-    rest.resume(cut.run_dir)
-    assert_same(whole_state(cut.run_dir), whole_state(whole.run_dir))
+    values = {**QUICK, **SMALL, "algorithm.num_envs": 3, "algorithm.lr_schedule": "constant"}
+    sets = [part for path, value in values.items() for part in ("--set", f"{path}={json.dumps(value)}")]
+    words = ["--env", "CartPole-v1", "--preset", "none", "--seed", "1", "--run-dir", tmp_path / "cut", *sets]
+    cut = Forked(["train", "a2c", *words], tmp_path, os.environ)
+    try:
+        wait_for(hanging.with_name("called").exists, 60)
+        os.kill(cut.pid, signal.SIGINT)
+        assert cut.wait(30) == 128 + signal.SIGINT
+    finally:
+        cut.kill()
+    cut_at = read_checkpoint(tmp_path / "cut" / "checkpoints" / "last").state
+    assert (cut_at["epoch"], cut_at["updates_in_epoch"]) == (0, 0)
+    rest.resume(tmp_path / "cut")
+    assert_same(whole_state(tmp_path / "cut"), whole_state(whole.run_dir))
+
+
+def wait_for(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_modules_of_the_current_folder_are_not_imported(quick, tmp_path, monkeypatch, capfd):

@@ -82,7 +82,7 @@ def test_what_does_not_match_is_listed_tensor_by_tensor(quick, parent, tmp_path)
     with pytest.raises(ConfigError) as caught:
         _ = quick(overrides={"model.hidden": [6]}, init_from=source, run_dir=tmp_path / "new").run
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"--init-from: the networks differ from those of {source}:"
+    assert lines[0] == f"init_from: the networks differ from those of {source}:"
     shapes = {line.strip().partition(": ")[0]: line.partition(": ")[2] for line in lines[1:-1]}
     assert shapes["value_head.weight"] == "(1, 5) there, (1, 6) here"
     assert len(shapes) > 4

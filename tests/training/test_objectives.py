@@ -145,11 +145,11 @@ def test_nothing_is_learned_and_no_update_counts_until_the_warm_up_is_done(conte
     class Interrupted(Turns):
         def setup(self, run):
             super().setup(run)
-            self.run, self.calls = run, 0
+            self.run, self.warm_ups = run, 0
 
         def warm_up(self):
-            self.calls += 1
-            if self.calls == 2:
+            self.warm_ups += 1
+            if self.warm_ups == 2:
                 self.run.interrupt("a test")
                 return False
             return True

@@ -120,7 +120,8 @@ def assemble_with_preset(
 def asks_for_patience(files: Sequence[Path | Raw], flags: Mapping[str, Any]) -> bool:
     """Return True if files or flags, as of `assemble`, set the patience of early stopping; presets do not count."""
     layers = [_file_layer(source, None) for source in files]
-    return names_patience(assign(_stack(*layers), assignments_of(flags)))
+    said = [each for each in assignments_of(flags) if each[0][0] != "wrappers"]  # those of a parent are not here
+    return names_patience(assign(_stack(*layers), said))
 
 
 def load_run_config(

@@ -68,9 +68,9 @@ def idle_settings(config: RunConfig, usual: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def is_set(part: BaseModel, name: str, usual: Mapping[str, Any]) -> bool:
-    """Return True if a field differs from its default, which `usual` may have."""
+    """Return True if a field differs from its default, and from the one that `usual` has."""
     default = type(part).model_fields[name].get_default(call_default_factory=True)
-    return bool(getattr(part, name) != usual.get(name, default))
+    return getattr(part, name) not in (default, usual.get(name, default))
 
 
 def _idle_in(part: BaseModel, place: str, config: RunConfig) -> Iterator[tuple[str, str]]:

@@ -54,3 +54,8 @@ def info_events(case: Case) -> Trial:
 def scalarize(case: Case) -> Trial:
     """Weigh a reward of one number."""
     return Trial({"weights": [2.0]})
+
+
+def shift_observations(case: Case) -> Trial:
+    """Subtract the same number from every entry."""
+    return Trial({"offset": [1.5]})
