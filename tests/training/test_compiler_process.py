@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from maze_core.base.saved_state import StateError, check_state, form_of
 from maze_core.learn.repeated import machine_code
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.conftest import QUICK
@@ -99,6 +100,6 @@ def test_modules_of_the_current_folder_are_not_imported(quick, tmp_path, monkeyp
     [None, [], 3, {"x": 1}, {"x": {"from": [1]}}, {"x": {"from": [-1], "whole": [1, 2, 3], "filled": [0, 0, 0]}}],
 )
 def test_a_changed_checkpoint_is_refused(quick, value):
-    context = quick("CartPole-v1", "a2c")
-    with pytest.raises(ValueError, match="compiled_kinds"):
-        context.run.state.load({**context.run.state.saved(), "compiled_kinds": value})
+    state = quick("CartPole-v1", "a2c").run.state
+    with pytest.raises(StateError, match="compiled_kinds"):
+        check_state({**state.saved(), "compiled_kinds": value}, form_of(state.saved))
