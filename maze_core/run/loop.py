@@ -153,7 +153,7 @@ def _report_failure(run: Run, error: BaseException) -> None:
     reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
     run.hooks.on_run_end(run, run.summary)
-    resumable = run.saved_epoch is not None and run.saving.has_progress
+    resumable = run.saved_epoch is not None and (run.saving.has_progress or isinstance(error, LostError))
     if isinstance(error, Exception) and run.run_dir is not None and resumable:
         last = run.run_dir / CHECKPOINTS / "last"
         following = f"Next: maze resume {argument(run.run_dir)}"

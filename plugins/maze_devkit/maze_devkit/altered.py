@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.base.errors import MazeError
-from maze_core.envs.wrappers.carry import lasting_layers, recall, remembered
+from maze_core.envs.wrappers.carry import SaidState, lasting_layers, recall, remembered
 from maze_core.plugins.discovery import describe
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_devkit import runs
@@ -66,7 +66,7 @@ def of_wrappers(build: Callable[[Subject, int], Env]) -> Check:
 
     def check(subject: Subject) -> None:
         with closing(build(subject, 0)) as env:
-            if not lasting_layers(env):
+            if not any(isinstance(layer, SaidState) for layer in lasting_layers(env)):
                 raise NotApplicable("it has no state that is saved")
             for _ in random_steps(env, 1, _STEPS):
                 pass
