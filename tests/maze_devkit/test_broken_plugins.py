@@ -159,6 +159,7 @@ BROKEN = [
 INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
     "algorithm": ("compiles", "hooks", "vector_env", "row_weights"),
     "callback": ("hooks", "deterministic", "resumes"),
+    "wrapper": ("hooks", "vector_env", "altered_states"),
     "command": (
         "config_described",
         "config_frozen",

@@ -28,8 +28,10 @@ from maze_devkit.envs import SeededWalk
 small = {"algorithm.train_batch_size_per_learner": 256, "algorithm.num_epochs": 1, "evaluation.n_episodes": 1}
 with RunContext(env=SeededWalk, algorithm="rllib-ppo", seed=1, run_dir=sys.argv[1], silent=True,
                 overrides=small) as context:
-    summary = context.train(n_epochs=10_000)
-    print("ended", summary.outcome, flush=True)
+    try:
+        context.train(n_epochs=10_000)
+    except KeyboardInterrupt:
+        print("ended", context.run.summary.outcome, flush=True)
 """
 
 
@@ -60,7 +62,7 @@ def test_an_environment_that_raises_in_a_worker_ends_the_run_with_its_own_traceb
     notes = "\n".join(caught.value.__notes__)
     assert "In the worker process" in notes
     assert "raise ZeroDivisionError" in notes
-    assert "The last intact checkpoint is" in notes
+    assert "Nothing learnt had been saved" in notes
 
 
 def test_a_worker_that_dies_ends_the_run(small):
