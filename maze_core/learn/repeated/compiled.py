@@ -123,7 +123,7 @@ class CompileRecorder:
 
     def _refusal(self, reason: str) -> CannotRepeatError:
         """Return the error for a run whose steps are not made for it: who has not asked for it need not know."""
-        told = self._at_once or any(program.library is not None for program in self._programs.values())
+        told = self._at_once or any(program.loaded is not None for program in self._programs.values())
         return CannotRepeatError(reason if told else "")
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Program:
     counts: dict[str, list[int]]
     """See `RunState.compiled_kinds`."""
     compilation: Compilation
-    library: Library | None = None
+    loaded: Library | None = None
     """None: it was not used yet."""
 
 
@@ -226,12 +226,12 @@ class CompiledStep:
 
     def _computed(self, batch: Batch) -> tuple[bool, list[Tensor]]:
         """Return whether the parameters were changed, and the outputs."""
-        library = self.program.library or self._library(batch.objective)
+        library = self.program.loaded or self._library(batch.objective)
         optimizes = self._adam is not None and self._adam.prepare()
         return optimizes, library([*batch.leaves, *(draw() for draw in self._draws), *self._constants])
 
     def _library(self, objective: str) -> Library:
-        self.program.library = library = self.program.compilation.result(lambda: self._run.interrupted)
+        self.program.loaded = library = self.program.compilation.result(lambda: self._run.interrupted)
         name = f"{self._run.algorithm.config.name}{f' ({objective})' if objective else ''}"
         to_stderr(f"note: the updates of {name} are compiled from step {self._run.learner.steps + 1:,} on")
         return library

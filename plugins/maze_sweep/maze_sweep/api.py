@@ -63,7 +63,7 @@ def execute_sweep(
     watch: Watch | None = None,
     said: Any = None,
 ) -> tuple[Sweep, Preemption]:
-    """Do so and return, also after a signal, what was reached; the signal has not been passed on.
+    """Execute a sweep as `run_sweep` does, and return what was reached, also after a signal, which is not passed on.
 
     Arguments and errors as for `run_sweep`.
     """
