@@ -201,7 +201,7 @@ def test_a_run_trains_and_evaluates_and_says_what_a_resume_cannot_do(tmp_path, k
 
 def test_the_advice_for_a_pool_trains(quick):
     envpool = pytest.importorskip("envpool")
-    with pytest.raises(ConfigError, match=r"is a batch of EnvPool's .*\n.*--env envpool:ID, with an ID of"):
+    with pytest.raises(ConfigError, match=r"is a batch of EnvPool's .*\n.*env=.envpool:ID., with an ID of"):
         quick(lambda: envpool.make("CartPole-v1", env_type="gymnasium", num_envs=2)).train()
     run = quick("envpool:CartPole-v1")
     run.train()
