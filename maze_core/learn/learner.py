@@ -108,23 +108,33 @@ class Learner:
         self._optimizers = {name: each for name, each in optimizers.items() if each is not None}
         self._base_lrs = {name: [group["lr"] for group in each.param_groups] for name, each in self._optimizers.items()}
         self._configured = {name: settings_of(each) for name, each in self._optimizers.items()}
-        learning = {id(p) for p in self._parameters}
-        self._of_policy = {id(p): name for name, p in policy.named_parameters() if id(p) in learning}
+        learning, found = {id(p) for p in self._parameters}, self._found().items()
+        self._places = {number: place for number, place in found if number in learning}
         self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
         self._unchecked: list[Tensor] = []
         self._pending: list[dict[str, Tensor]] = []
         self._sums: dict[str, tuple[float, int]] = {}
 
-    def check_policy(self) -> None:
-        """Raise ConfigError if the policy has lost a parameter that learns: a layer was replaced too late."""
-        lost = self._of_policy.keys() - {id(p) for p in self._policy.parameters()}
+    def check_networks(self) -> None:
+        """Raise ConfigError if a network has lost a parameter that learns, or an optimizer ignores a setting."""
+        for optimizer in self._optimizers.values():
+            if isinstance(optimizer, GroupedOptimizer):
+                optimizer.check_settings()
+        lost = self._places.keys() - self._found().keys()
         if lost:
-            name = next(name for number, name in self._of_policy.items() if number in lost)
+            owner, name = next(place for number, place in self._places.items() if number in lost)
             raise ConfigError(
-                f"the policy's {name} was replaced after the optimizer was built, so what is there now would not learn",
+                f"{name} of {owner} was replaced after the optimizer was built, so what is there now would not learn",
                 "model",
-                "Replace it in a wrapper of the hook build_policy.",
+                "Replace it in a wrapper of the hook build_policy."
+                if owner == "policy"
+                else "Replace it where it is built, or change its values in place.",
             )
+
+    def _found(self) -> dict[int, tuple[str, str]]:
+        """Return the network and the name of each parameter, by its id."""
+        networks = {**self._modules, "policy": self._policy}
+        return {id(p): (owner, name) for owner, each in networks.items() for name, p in each.named_parameters()}
 
     def scale_lr(self, factor: float | None) -> None:
         """Set every learning rate to `factor` times the configured one, but for a plugin's own; None: leave them."""

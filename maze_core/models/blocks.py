@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +15,17 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import free_ram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence, ValuesView
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
+
+_FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh_,
+    "relu": torch.relu_,
+    "elu": F.elu_,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
 
 
 class Dense(nn.Linear):
@@ -52,24 +61,36 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [in_features, *hidden]
-        self.dense_layers = [Dense(*pair) for pair in pairwise(sizes)]
-        self.layers = nn.ModuleList(self.dense_layers)
-        norms = [nn.LayerNorm(size) for size in hidden] if layer_norm else []
-        self.norms = nn.ModuleList(norms)
-        self._norms = list(norms)
+        self.layers = nn.ModuleList(Dense(*pair) for pair in pairwise(sizes))
+        self.norms = nn.ModuleList(nn.LayerNorm(size) for size in hidden if layer_norm)
         self.in_features, self.out_features = in_features, sizes[-1]
         self.activation: Activation = activation
-        self._activate = activation_function(activation)
+
+    @property
+    def dense_layers(self) -> list[Dense]:
+        """The layers without norms and activations, from the inputs to the outputs."""
+        return [*members(self, "layers")]
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, in_features] → [B, out_features]."""
-        if self._norms:
-            for layer, norm in zip(self.dense_layers, self._norms, strict=True):
-                features = self._activate(norm(layer.forward(features)))
+        layers, norms, activate = members(self, "layers"), members(self, "norms"), _FUNCTIONS[self.activation]
+        if norms:
+            for layer, norm in zip(layers, norms, strict=True):
+                features = activate(norm(layer.forward(features)))
             return features
-        for layer in self.dense_layers:
-            features = self._activate(layer.forward(features))
+        for layer in layers:
+            features = activate(layer.forward(features))
         return features
+
+
+def members(module: nn.Module, name: str) -> ValuesView[Any]:
+    """Return the modules of a list or dict of a module, by the name of its attribute.
+
+    Read them at each call, so that a module put in the place of another takes effect. This costs a tenth of the
+    attribute and its iterator.
+    """
+    of: Any = module._modules[name]
+    return cast("ValuesView[Any]", of._modules.values())
 
 
 def check_room(parameters: int) -> None:
@@ -90,14 +111,7 @@ def check_room(parameters: int) -> None:
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
     """Return the function of an activation; in place where its gradient needs the result only."""
-    functions: dict[Activation, Callable[[Tensor], Tensor]] = {
-        "tanh": torch.tanh_,
-        "relu": torch.relu_,
-        "elu": F.elu_,
-        "gelu": F.gelu,
-        "silu": F.silu,
-    }
-    return functions[name]
+    return _FUNCTIONS[name]
 
 
 def initialize_orthogonal(module: nn.Module, gain: float = math.sqrt(2.0)) -> None:

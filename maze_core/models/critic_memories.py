@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.base.errors import PluginError
+from maze_core.models.blocks import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +29,15 @@ class CriticMemories(nn.Module):
 
     def __init__(self, make: Callable[[int], Memory], features: int, count: int) -> None:
         super().__init__()
-        self._memories = [make(features) for _ in range(count)]
-        self.memories = nn.ModuleList(self._memories)
-        self.out_features = self._memories[0].out_features
+        memories = [make(features) for _ in range(count)]
+        self.memories = nn.ModuleList(memories)
+        self.out_features = memories[0].out_features
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what is remembered where episodes begin, leaves [rows, …] named `NUMBER/…`."""
         return {
             f"{number}/{key}": leaf
-            for number, memory in enumerate(self._memories)
+            for number, memory in enumerate(members(self, "memories"))
             for key, leaf in memory.initial_state(rows).items()
         }
 
@@ -60,9 +61,9 @@ class CriticMemories(nn.Module):
 
     def _each(self, features: Tensor, sequences: Sequences) -> list[tuple[Memory, Tensor, TensorTree]]:
         """Return each memory with its features [B, F] and its state before the sequences."""
-        seen = features.expand(len(self._memories), -1, -1)
-        states: list[TensorTree] = [{} for _ in self._memories]
+        seen = features.expand(len(self.memories), -1, -1)
+        states: list[TensorTree] = [{} for _ in self.memories]
         for name, leaf in sequences.state.items():
             number, _, key = name.partition("/")
             states[int(number)][key] = leaf
-        return list(zip(self._memories, seen, states, strict=True))
+        return list(zip(members(self, "memories"), seen, states, strict=True))

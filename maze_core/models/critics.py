@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import is_for_critics
-from maze_core.models.blocks import activation_function
+from maze_core.models.blocks import activation_function, members
 from maze_core.models.critic_memories import CriticMemories
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.inputs import FlatInput, critic_spaces, is_image
@@ -66,8 +66,7 @@ class StateActionCritics(nn.Module):
         super().__init__()
         self.count = count
         self.encoders = nn.ModuleList(observations if isinstance(observations, tuple) else [observations])
-        self._encoders = list(self.encoders)
-        features = cast(int, self._encoders[0].out_features)
+        features = cast(int, self.encoders[0].out_features)
         memories = 1 if share_memory else count
         self.memories = None if make_memory is None else CriticMemories(make_memory, features, memories)
         features = features if self.memories is None else self.memories.out_features
@@ -79,7 +78,7 @@ class StateActionCritics(nn.Module):
         layers = [StackedLayerNorm(count, size) for size in hidden] if norm == "layer" else []
         batches = [StackedBatchRenorm(count, n) for n in (features + box_size, *hidden)] if norm == "batch" else []
         self.norms = nn.ModuleList([*layers, *batches])
-        self._layer_norms, self._batch_norms = layers, batches
+        self._norm = norm
         self._is_plain = norm == "none" and not dropout
 
     def _add_layer(self, number: int, inputs: int, outputs: int) -> None:
@@ -95,8 +94,11 @@ class StateActionCritics(nn.Module):
 
         `sequences`: those of the rows, with what the critics remember, where they have a memory.
         """
-        features = torch.stack([encoder.forward(obs) for encoder in self._encoders])
+        features = self._encoded(obs)
         return features if self.memories is None else self.memories.forward(features, sequences)
+
+    def _encoded(self, obs: TensorTree) -> Tensor:
+        return torch.stack([encoder.forward(obs) for encoder in members(self, "encoders")])
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what the critics remember where episodes begin, leaves [rows, …]; empty without memory."""
@@ -106,7 +108,7 @@ class StateActionCritics(nn.Module):
         """Return what the critics remember after each sequence of observations, leaves [S, …]; empty without memory."""
         if self.memories is None:
             return {}
-        return self.memories.after(torch.stack([encoder.forward(obs) for encoder in self._encoders]), sequences)
+        return self.memories.after(self._encoded(obs), sequences)
 
     def values(
         self,
@@ -134,8 +136,8 @@ class StateActionCritics(nn.Module):
         values = features.expand(self.count, -1, -1)
         if first is not None:
             values = values[:first]
-        if self._batch_norms:
-            values = self._batch_norms[0].forward(values, batch=batch, frozen=frozen)
+        if self._norm == "batch":
+            values = cast(StackedBatchRenorm, self.norms[0]).forward(values, batch=batch, frozen=frozen)
         parameters = cast("dict[str, Tensor]", self._parameters)
         for number, (weight_name, bias_name) in enumerate(self._layers):
             weight, bias = parameters[weight_name], parameters[bias_name]
@@ -163,11 +165,11 @@ class StateActionCritics(nn.Module):
         """
         if self._dropout and chance is not None:
             values = dropped(values, self._dropout, chance)
-        if self._layer_norms:
-            values = self._layer_norms[number].forward(values, frozen=frozen)
+        if self._norm == "layer":
+            values = cast(StackedLayerNorm, self.norms[number]).forward(values, frozen=frozen)
         values = self._activate(values)
-        if self._batch_norms:
-            values = self._batch_norms[number + 1].forward(values, batch=batch, frozen=frozen)
+        if self._norm == "batch":
+            values = cast(StackedBatchRenorm, self.norms[number + 1]).forward(values, batch=batch, frozen=frozen)
         return values
 
 

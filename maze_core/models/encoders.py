@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import is_channels_first, looks_channels_first
-from maze_core.models.blocks import MLP, Activation, Dense
+from maze_core.models.blocks import MLP, Activation, Dense, members
 from maze_core.models.composer import Composer, Composition
 from maze_core.models.convolution import convolve_image
 from maze_core.models.inputs import FlatInput, pixel_scale
@@ -45,13 +45,12 @@ class MlpEncoder(nn.Module):
         self.input = FlatInput(leaves)
         self.trunk = MLP(self.input.out_features, hidden, activation, layer_norm=layer_norm)
         self.out_features = self.trunk.out_features
-        # Looking up a module as an attribute costs a microsecond; a tuple avoids it.
-        self._steps = (self.input, self.trunk)
 
     def forward(self, obs: TensorTree) -> Tensor:
         """Leaves [B, …] → [B, out_features]."""
-        inputs, trunk = self._steps
-        return trunk.forward(inputs.forward(obs))
+        modules: Any = self._modules  # as attributes they cost a microsecond
+        rows: Tensor = modules["trunk"].forward(modules["input"].forward(obs))
+        return rows
 
 
 class ImageEncoder(nn.Module):
@@ -84,11 +83,10 @@ class ImageEncoder(nn.Module):
         self._scale = pixel_scale(space)
         kernels = _kernels(min(height, width))
         channels = [self.channels, 32, 64, 64]
-        self.convolution_layers = [
+        self.convolutions = nn.ModuleList(
             nn.Conv2d(channels[i], channels[i + 1], size, stride, padding)
             for i, (size, stride, padding) in enumerate(kernels)
-        ]
-        self.convolutions = nn.ModuleList(self.convolution_layers)
+        )
         for size, stride, padding in kernels:
             height, width = ((n + 2 * padding - size) // stride + 1 for n in (height, width))
         self.dense = Dense(channels[-1] * height * width, out_features)
@@ -109,7 +107,7 @@ class ImageEncoder(nn.Module):
             image = image.permute(0, 3, 1, 2)
         elif self._single_channel:
             image = image.unsqueeze(1)
-        first, *rest = self.convolution_layers
+        first, *rest = members(self, "convolutions")
         features = torch.relu_(convolve_image(image, first, self._scale, dtype))
         for convolution in rest:
             features = torch.relu_(convolution(features))

@@ -15,6 +15,7 @@ from maze_core.envs.several.actors import acting_space as acting_space  # for mo
 from maze_core.envs.several.actors import is_for_critics as is_for_critics  # likewise
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_narrow
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
+from maze_core.models.blocks import members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,13 +122,13 @@ class FlatInput(nn.Module):
     def __init__(self, leaves: Mapping[str, Space[Any]]) -> None:
         super().__init__()
         self.keys = tuple(leaves)
-        self._parts = [(key, flat_part(space)) for key, space in leaves.items()]
-        self.parts = nn.ModuleList(part for _, part in self._parts)
-        self.out_features = sum(part.out_features for _, part in self._parts)
+        parts = [flat_part(space) for space in leaves.values()]
+        self.parts = nn.ModuleList(parts)
+        self.out_features = sum(part.out_features for part in parts)
 
     def forward(self, obs: TensorTree) -> Tensor:
         """Leaves [B, …] → [B, out_features]."""
-        rows = [part.forward(obs[key]) for key, part in self._parts]
+        rows = [part.forward(obs[key]) for key, part in zip(self.keys, members(self, "parts"), strict=True)]
         return rows[0] if len(rows) == 1 else torch.cat(rows, -1)
 
 

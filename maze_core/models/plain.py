@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import nn
+
+from maze_core.models.blocks import MLP, Dense
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from maze_core.models.blocks import Dense
-
+    from torch import Tensor
 
 _FEW = 2_048
 # Features up to which numpy's maximum is as fast as torch's; of 65,000 it takes six times as long.
@@ -32,12 +32,26 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {"tanh": np
 """What computes an activation of the first array into the second."""
 
 
+_METHODS = frozenset(("forward", "distribution", "value", "normalized", "draw_noise", "plain_heads"))
+"""Methods of modules and policies that are computed without a call; one that is set on an object shadows them."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlainLogits:
     """Logits of a Discrete leaf that are a layer's outputs times a number, where there is no `CategoricalHead`."""
 
     linear: Dense
     inverse_temperature: float
+
+
+def is_plain_trunk(trunk: nn.Module) -> bool:
+    """Return True for an `MLP` as it is built, also with other layers of the same kind, and a known activation."""
+    return (
+        type(trunk) is MLP
+        and trunk.activation in ACTIVATIONS
+        and all(type(norm) is nn.LayerNorm and norm.elementwise_affine for norm in trunk.norms)
+        and all(type(layer) is Dense for layer in trunk.dense_layers)
+    )
 
 
 def are_plain(parameters: Iterable[Tensor]) -> bool:
@@ -52,13 +66,17 @@ def are_plain(parameters: Iterable[Tensor]) -> bool:
 
 
 def has_hooks(network: nn.Module) -> bool:
-    """Return True if torch calls a hook in the forward or the backward pass of some module."""
+    """Return True if some module calls a hook in its forward or backward pass, or was given a method of its own."""
     return any(map(_is_hooked, network.modules()))
 
 
 def _is_hooked(module: nn.Module) -> bool:
     return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or not _METHODS.isdisjoint(vars(module))
     )
 
 
@@ -70,20 +88,25 @@ class Look:
         self._parts = self._found()
         self._tensors = [part for part in self._parts if isinstance(part, torch.Tensor)]
         self._places = self._found_places()
+        self._activations = self._found_activations()
 
     def holds(self) -> bool:
-        """Return True if the network has the same modules, parameters and buffers at the same places, and no hooks."""
+        """Return True if the network has the same modules and activations, tensors at the same places, no hooks."""
         parts = self._found()
         return (
             len(parts) == len(self._parts)
             and all(map(operator.is_, parts, self._parts))
             and self._found_places() == self._places
+            and self._found_activations() == self._activations
             and not any(map(_is_hooked, self._modules))
         )
 
     def _found(self) -> list[object]:
         kinds: list[Any] = [kind for m in self._modules for kind in (m._modules, m._parameters, m._buffers)]
         return list(chain.from_iterable(kind.values() for kind in kinds))
+
+    def _found_activations(self) -> list[str]:
+        return [module.activation for module in self._modules if isinstance(module, MLP)]
 
     def _found_places(self) -> list[int]:
         return [tensor.data_ptr() for tensor in self._tensors]

@@ -76,7 +76,7 @@ def _epoch(run: Run) -> None:
     update that cannot be finished in time is given up: the checkpoint then holds the state of the one before it.
     """
     algorithm, learner, compute_loss, repeated = run.algorithm, run.learner, run.hooks.compute_loss, run.repeated
-    learner.check_policy()
+    learner.check_networks()
     run.take_values(taken=True)
     if repeated is not None:
         repeated.begin_epoch()

@@ -169,10 +169,25 @@ def test_without_noise_the_most_likely_action():
     assert [compute_action(policy, row) for row in obs["observation"]] == chosen.actions["action"].tolist()
 
 
-def _replace_layer(policy):
-    trunk = policy.encoder.trunk
+def _replace_layer(policy, layer=Dense):
     torch.manual_seed(9)
-    trunk.layers[0] = trunk.dense_layers[0] = Dense(5, 64)
+    policy.encoder.trunk.layers[0] = layer(5, 64)
+
+
+def _replace_trunk(policy):
+    torch.manual_seed(9)
+    policy.encoder.trunk = torch.nn.Sequential(torch.nn.Linear(5, 64), torch.nn.ReLU())
+
+
+class Opposite(Dense):
+    def forward(self, features):
+        return super().forward(features).neg()
+
+
+def _replace_by(module, forward):
+    """Set a method on an object, as a plugin may do that wants to change what a part computes."""
+    was = module.forward
+    module.forward = lambda *args: forward(was(*args))
 
 
 def head(policy):
@@ -189,6 +204,14 @@ CHANGES = {
     "data": _replace_data,
     "parameter": lambda policy: setattr(head(policy).linear, "bias", torch.nn.Parameter(torch.arange(4.0))),
     "layer": _replace_layer,
+    "layer of torch": lambda policy: _replace_layer(policy, torch.nn.Linear),
+    "layer of its own": lambda policy: _replace_layer(policy, Opposite),
+    "trunk": _replace_trunk,
+    "activation": lambda policy: setattr(policy.encoder.trunk, "activation", "relu"),
+    "method of a trunk": lambda policy: _replace_by(policy.encoder.trunk, torch.neg),
+    "method of a layer": lambda policy: _replace_by(policy.encoder.trunk.layers[0], torch.neg),
+    "method of the inputs": lambda policy: _replace_by(policy.encoder.input, lambda rows: rows * 9 + 1),
+    "head's layer": lambda policy: setattr(head(policy), "linear", Opposite(64, 4)),
     "temperature": lambda policy: setattr(head(policy), "inverse_temperature", 50.0),
     "normalizer": lambda policy: setattr(policy, "normalizer", None),
     "statistics": lambda policy: policy.normalizer.update({"observation": 100 + 9 * torch.rand(50, 5)}),

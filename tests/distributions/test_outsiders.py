@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 from dataclasses import replace
@@ -216,6 +217,23 @@ def test_a_head_that_is_replaced_acts_and_one_that_would_not_learn_is_refused(qu
     policy.heads["action_head"] = nn.Linear(3, 2)
     with pytest.raises(PluginError, match="is Linear, which is no head"):
         policy.draw_noise((2,), torch.Generator())
+
+
+def _other_weight(critics):
+    critics.weight_1 = nn.Parameter(critics.weight_1.detach().clone())
+
+
+def _other_memory(critics):
+    memories = critics.memories.memories
+    memories[1] = copy.deepcopy(memories[1])
+
+
+@pytest.mark.parametrize(("name", "exchange"), [("weight_1", _other_weight), ("memories.1", _other_memory)])
+def test_a_part_of_the_critics_that_would_not_learn_is_refused(quick, name, exchange):
+    context = quick("Pendulum-v1", "sac", {"model.memory": "gru"})
+    exchange(context.run.modules["critics"])
+    with pytest.raises(ConfigError, match=f"{name}.* of critics was replaced after the optimizer was built"):
+        context.train()
 
 
 class Exchanged(Plugin):

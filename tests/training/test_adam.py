@@ -8,8 +8,9 @@ import sys
 import pytest
 import torch
 
-from maze_core.base.errors import CheckpointError
+from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers.rmsprop import RMSprop
 from tests.training.optimizers import groups, parameters, train
 
 
@@ -18,6 +19,28 @@ def test_steps_are_those_of_torch_bit_for_bit():
     train(Adam(groups(ours), lr=3e-3), ours, 20, seed=1, skip=7)
     train(torch.optim.Adam(groups(theirs), lr=3e-3, fused=True), theirs, 20, seed=1, skip=7)
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_the_weights_of_a_group_decay_as_those_of_torch():
+    ours, theirs = parameters(), parameters()
+    for kind, values, options in ((Adam, ours, {}), (torch.optim.Adam, theirs, {"fused": True})):
+        optimizer = kind(groups(values), lr=3e-3, **options)
+        optimizer.param_groups[-1]["weight_decay"] = 0.1
+        train(optimizer, values, 20, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "value"),
+    [(Adam, "amsgrad", True), (Adam, "maximize", True), (RMSprop, "momentum", 0.9), (RMSprop, "weight_decay", 1e-4)],
+)
+def test_a_setting_that_would_have_no_effect_is_refused(kind, setting, value, quick):
+    with pytest.raises(ConfigError, match=f"{setting} of a parameter group has no effect"):
+        kind([{"params": parameters(), setting: value}])
+    context = quick(algorithm="a2c", overrides={"algorithm.optimizer": kind.__name__.lower()})
+    context.run.learner.optimizer.param_groups[0][setting] = value
+    with pytest.raises(ConfigError, match=rf"Next: .*torch.optim.{kind.__name__}\(…, {setting}={value}\)"):
+        context.train()
 
 
 def test_the_state_goes_on_exactly_and_fits_torch():

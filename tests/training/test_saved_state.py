@@ -101,7 +101,9 @@ def test_an_altered_value_is_refused_by_its_name(trained, tmp_path, name, path, 
     assert caught.value.__class__.__name__ in ("CheckpointError", "ConfigError")
 
 
-@pytest.mark.parametrize(("path", "value"), [("epoch", None), ("evaluation_memory/0/0/mean", []), ("evaluation_memory", 1)])
+@pytest.mark.parametrize(
+    ("path", "value"), [("epoch", None), ("evaluation_memory/0/0/mean", []), ("evaluation_memory", 1)]
+)
 def test_evaluations_refuse_it_too(trained, tmp_path, path, value):
     folder = shutil.copytree(trained("ppo"), tmp_path / "run")
     altered(folder, path, value)

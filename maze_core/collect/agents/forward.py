@@ -11,11 +11,12 @@ import torch
 from maze_core.base.tree import map_tree, to_arrays
 from maze_core.collect.agents.agent import Choice
 from maze_core.data.tensors import to_tensors
+from maze_core.models.blocks import Dense
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
 from maze_core.models.normalizer import ObservationNormalizer
-from maze_core.models.plain import ACTIVATIONS, Look, PlainLogits, are_plain, has_hooks
+from maze_core.models.plain import ACTIVATIONS, Look, PlainLogits, are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.collect.agents.memory import RowMemory
-    from maze_core.models.blocks import Dense
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
@@ -252,15 +252,15 @@ def _simple_heads(policy: Policy, rows: int) -> list[tuple[str, Any]] | None:
         heads is None
         or type(policy.normalizer) not in (ObservationNormalizer, type(None))
         or type(policy.encoder) is not MlpEncoder
-        or not all(type(head) in _HEADS for _, head in heads)
+        or not is_plain_trunk(policy.encoder.trunk)
+        or not all(type(head) in _HEADS and type(head.linear) is Dense for _, head in heads)
     ):
         return None
     encoder = policy.encoder
     layers = [*encoder.trunk.dense_layers, *(head.linear for _, head in heads)]
     parameters = [p for layer in (*layers, *encoder.trunk.norms) for p in (layer.weight, layer.bias)]
     simple = (
-        encoder.trunk.activation in ACTIVATIONS
-        and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
+        all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
         and are_plain(parameters)
         and not has_hooks(policy)

@@ -15,10 +15,10 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.learn.closed_form.distributions import CategoricalDensity, Density, GaussianDensity
 from maze_core.learn.closed_form.gradients import written_out
 from maze_core.learn.closed_form.layers import Linear, Trunk
-from maze_core.models.blocks import MLP, Dense
+from maze_core.models.blocks import Dense
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import CategoricalHead, GaussianHead
-from maze_core.models.plain import ACTIVATIONS, are_plain, has_hooks
+from maze_core.models.plain import are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -154,10 +154,4 @@ def _is_simple_head(head: nn.Module) -> bool:
 
 def _is_simple_trunk(encoder: MlpEncoder) -> bool:
     trunk = encoder.trunk
-    return (
-        type(trunk) is MLP
-        and trunk.activation in ACTIVATIONS
-        and not trunk.norms
-        and all(type(layer) is Dense for layer in trunk.dense_layers)
-        and not any(True for _ in encoder.input.parameters())
-    )
+    return is_plain_trunk(trunk) and not trunk.norms and not any(True for _ in encoder.input.parameters())

@@ -40,7 +40,10 @@ class Adam(GroupedOptimizer):
         lr: learning rate of groups that set none.
         betas: decay of the first and the second moment.
         eps: added to the root of the second moment.
+        weight_decay: so many times the parameter is added to its gradient.
     """
+
+    missing = ("amsgrad", "maximize", "decoupled_weight_decay")
 
     def __init__(
         self,
@@ -48,10 +51,11 @@ class Adam(GroupedOptimizer):
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:
         self._rates: dict[int, tuple[float, Tensor]] = {}
         """The learning rates on the device, by the ids of their groups: only once `rates_on_device` was called."""
-        super().__init__(parameters, lr=lr, betas=betas, eps=eps)
+        super().__init__(parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
     def rates_on_device(self) -> None:
         """From now on read the learning rates from tensors, so that a recorded step sees their changes."""
@@ -113,7 +117,7 @@ class Adam(GroupedOptimizer):
             lr=group["lr"] if rate is None else rate[1],
             beta1=group["betas"][0],
             beta2=group["betas"][1],
-            weight_decay=0.0,
+            weight_decay=group["weight_decay"],
             eps=group["eps"],
             amsgrad=False,
             maximize=False,

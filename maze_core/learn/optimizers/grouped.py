@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import check_state
 
 Lists = tuple[list[Tensor], dict[str, list[Tensor]]]
@@ -25,15 +26,33 @@ class GroupedOptimizer(ABC):
         settings: of groups that set none, such as `lr`.
     """
 
+    missing: ClassVar[tuple[str, ...]]
+    """Settings of a group that torch's optimizer of this name reads, and this one does not."""
+
     def __init__(self, parameters: Iterable[Tensor] | Iterable[dict[str, Any]], **settings: Any) -> None:
         items: list[Any] = list(parameters)
         groups: list[dict[str, Any]] = items if items and isinstance(items[0], dict) else [{"params": items}]
         self.param_groups: list[dict[str, Any]] = [
             {**settings, **group, "params": list(group["params"])} for group in groups
         ]
+        self.check_settings()
         self._state = {p: self._new_state(p) for group in self.param_groups for p in group["params"]}
         self.lists = self._listed()
         """The parameters of each group, and their state."""
+
+    def check_settings(self) -> None:
+        """Raise ConfigError where a group has a setting that would have no effect."""
+        name = next((name for group in self.param_groups for name in self.missing if group.get(name)), None)
+        if name is not None:
+            kind = type(self).__name__
+            raise ConfigError(
+                f"{name} of a parameter group has no effect: the optimizer is Maze's {kind}, which has no such setting",
+                "algorithm",
+                f"Next: in a plugin, run.learner.optimizer = torch.optim.{kind}(…, {name}={self._example(name)}).",
+            )
+
+    def _example(self, name: str) -> Any:
+        return next(group[name] for group in self.param_groups if group.get(name))
 
     @abstractmethod
     def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:

@@ -24,6 +24,8 @@ class RMSprop(GroupedOptimizer):
         eps: added to the root of the mean square.
     """
 
+    missing = ("momentum", "centered", "weight_decay", "maximize")
+
     def __init__(
         self,
         parameters: Iterable[Tensor] | Iterable[dict[str, Any]],

@@ -52,7 +52,7 @@ class TracedAdam:
     def prepare(self) -> bool:
         """Write what the next step reads; return False if it changes nothing, and the optimizer has to take it itself.
 
-        That is so where some parameters of a group have taken more steps than others.
+        That is so where some parameters of a group have taken more steps than others, or decay.
         """
         ready = all(group.prepare() for group in self._groups)
         self._written[...] = ready
@@ -101,7 +101,7 @@ class _Group:
         # Of both corrections of the bias one division remains.
         rate, eps = self._group["lr"] * root / (1 - first**steps), self._group["eps"] * root
         self._written[:] = rate, eps, 1 - first, second, 1 - second
-        return len(set(counts)) == 1
+        return len(set(counts)) == 1 and not self._group["weight_decay"]
 
     def step(self, gradient: Tensor, takes: Tensor) -> None:
         rate, eps, new, decay, new_square = self._numbers.unbind()

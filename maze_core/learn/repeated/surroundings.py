@@ -32,6 +32,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _OPAQUE = (Tensor, type, FunctionType, MethodType, ModuleType, gymnasium.Space)
 """What is only told apart: what a tensor holds is read at each step."""
+_REQUIRES_GRAD = operator.attrgetter("requires_grad")
 _METHODS = ("forward", "step", "clip", "optimize", "differentiated", "check_finite", "set_gradients")
 """What a step calls of modules, optimizer and learner."""
 
@@ -51,9 +52,9 @@ class Surroundings:
         self._run, self._settings = run, settings
         self._named = _names_in(type(run.algorithm), "compute_loss") - {"kept", "row_results"}
         self._objects: tuple[object, ...] = ()
-        self._getters: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []
-        """What reads the plain attributes of each module, and where they are."""
         self._modules: list[dict[str, Any]] = []
+        self._readers: list[Callable[[dict[str, Any]], Any]] = []
+        """What reads the plain attributes of each module."""
         self._children: list[dict[str, Any]] = []
         self._hooks: list[dict[str, Any]] = []
         self._tensors: list[Tensor] = []
@@ -81,8 +82,7 @@ class Surroundings:
         run, learner = self._run, self._run.learner
         modules = list(dict.fromkeys(each for network in networks_of(run).values() for each in network.modules()))
         self._modules = [vars(module) for module in modules]
-        named = [(_plain_names(attributes), attributes) for attributes in self._modules]
-        self._getters = [(operator.itemgetter(*names), attributes) for names, attributes in named if names]
+        self._readers = [operator.itemgetter("training", *_plain_names(each)) for each in self._modules]
         self._children = [vars(m)["_modules"] for m in modules if vars(m)["_modules"]]
         self._hooks = [vars(m)[name] for m in modules for name in _HOOKS]
         self._tensors = tensors_of(run)
@@ -129,15 +129,14 @@ class Surroundings:
             len(vars(learner)),
             len(vars(learner.optimizer)),
             *map(Tensor.data_ptr, self._tensors),
-            *[tensor.requires_grad for tensor in self._tensors],
+            *map(_REQUIRES_GRAD, self._tensors),
         ]
 
     def _found_inside(self) -> list[object]:
         return [
             any(self._hooks),
-            *[attributes["training"] for attributes in self._modules],
             *chain.from_iterable(map(dict.values, self._children)),
-            *[read(attributes) for read, attributes in self._getters],
+            *map(operator.call, self._readers, self._modules),
         ]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
-from maze_core.models.blocks import Dense
+from maze_core.models.blocks import Dense, members
 from maze_core.models.memories.scan import gated_scan
 from maze_core.models.memories.sizes import MemoryLayers, MemorySize
 from maze_core.models.memory import Memory
@@ -43,30 +43,34 @@ class LinearMemory(Memory):
     def __init__(self, in_features: int, config: LinearConfig) -> None:
         super().__init__()
         widths = [in_features, *[config.size] * (config.layers - 1)]
-        self._gates = [Dense(width, 2 * config.size) for width in widths]
-        self.gates = nn.ModuleList(self._gates)
+        layers = [Dense(width, 2 * config.size) for width in widths]
+        self.gates = nn.ModuleList(layers)
         self.out_features, longest = config.size, math.log(_LONGEST)
-        for gates in self._gates:
+        for gates in layers:
             for part in gates.weight.data.chunk(2):
                 nn.init.orthogonal_(part)
             nn.init.zeros_(gates.bias)
             gates.bias.data[: config.size] = torch.linspace(-longest, longest, config.size)
 
     @property
+    def _first(self) -> Dense:
+        return cast(Dense, self.gates[0])
+
+    @property
     def picture_lines(self) -> list[str]:
         """What a picture of the network says: a title and lines."""
-        layers = f"{len(self._gates)} layer{'s' if len(self._gates) > 1 else ''}"
-        return ["linear recurrence", f"{self._gates[0].in_features} → {self.out_features}", layers]
+        layers = f"{len(self.gates)} layer{'s' if len(self.gates) > 1 else ''}"
+        return ["linear recurrence", f"{self._first.in_features} → {self.out_features}", layers]
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return zeros: `hidden` [rows, layers, size]."""
-        device = self._gates[0].weight.device
-        return {"hidden": torch.zeros(rows, len(self._gates), self.out_features, device=device)}
+        device = self._first.weight.device
+        return {"hidden": torch.zeros(rows, len(self.gates), self.out_features, device=device)}
 
     def step(self, features: Tensor, state: TensorTree) -> tuple[Tensor, TensorTree]:
         """Take one row of each stream."""
         hidden: list[Tensor] = []
-        for layer, gates in enumerate(self._gates):
+        for layer, gates in enumerate(members(self, "gates")):
             forget, candidate = gates.forward(features).chunk(2, -1)
             decays, values = torch.sigmoid(forget), torch.tanh(candidate)
             features = values + decays * (state["hidden"][:, layer] - values)
@@ -79,7 +83,7 @@ class LinearMemory(Memory):
         places = (there.nonzero()[0], sequences.starts[there], (sequences.starts + sequences.lengths - 1)[there])
         filled, starts, ends = (torch.from_numpy(each).to(features.device) for each in places)
         hidden: list[Tensor] = []
-        for layer, gates in enumerate(self._gates):
+        for layer, gates in enumerate(members(self, "gates")):
             begun = state["hidden"][:, layer]
             features = gated_scan(gates.forward(features), begun[filled], starts)
             hidden.append(begun.index_copy(0, filled, features[ends]))

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.blocks import MLP
+from maze_core.models.blocks import MLP, members
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
 from maze_core.models.heads import BernoulliHead, BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import critic_spaces, input_spaces
@@ -187,7 +187,7 @@ def _mlp_lines(mlp: MLP) -> list[str]:
 
 def _image_lines(encoder: ImageEncoder) -> list[str]:
     lines = [f"layout {encoder.layout}, {encoder.channels} channel{'s' if encoder.channels > 1 else ''}"]
-    for layer in encoder.convolution_layers:
+    for layer in members(encoder, "convolutions"):
         size = _TIMES.join(map(str, layer.kernel_size))
         lines.append(f"{layer.out_channels} of {size}, stride {layer.stride[0]}, relu")
     return [*lines, f"dense {encoder.dense.in_features} → {encoder.dense.out_features}, relu"]
