@@ -353,3 +353,22 @@ def test_a_metric_that_nothing_records_is_said_once_when_the_names_are_known(mak
     known = "known: eval/kpi/waste, eval/return_mean, loss/entropy, train/return_mean"
     assert notes(**evaluated) == ["eval/kpi/wast so far; did you mean eval/kpi/waste?", f"eval/qwertz so far; {known}"]
     assert notes(**evaluated) == []
+
+
+@pytest.mark.parametrize("own", [{}, {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_metric_that_is_asked_for_has_a_column_or_a_note(make_run, make_epoch, monkeypatch, capsys, width, own):
+    asked = ("eval/kpi/waste", "train/kpi/" + "long" * 9, "loss/value")
+    console, run = Console(Console.Config(name="console", style="plain", metrics=asked)), make_run()
+    run.algorithm.columns = own
+    monkeypatch.setattr(PlainOutput, "width", lambda self: width)
+    console.on_run_start(run)
+    metrics = dict.fromkeys((*asked, *own, "train/return_mean", "time/env_steps_per_second"), 0.25)
+    for epoch in (1, 2):
+        console.on_epoch_end(run, make_epoch(epoch, **metrics))
+    lines = capsys.readouterr().out.splitlines()
+    header = next(line for line in lines if line.startswith("epoch"))
+    notes = [line for line in lines if "have no room for" in line]
+    for name in asked:
+        assert (name.removeprefix("train/")[:40] in header) != any(name in note for note in notes)
+    assert len(notes) == (0 if width == 200 else 1)

@@ -1,4 +1,4 @@
-"""Metrics that the user asks the console for: a name that nothing records is said once."""
+"""Metrics that the user asks the console for: one that nothing records, or that has no room, is named once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EPISODES = ("eval", "train")
 
 
 class AskedMetrics:
-    """Notices which of the names in `callbacks.console.metrics` are not recorded.
+    """Notices which of the names in `callbacks.console.metrics` are not recorded or not shown.
 
     What episodes report is known with the first mean return of its group, all else with the first epoch.
     """
@@ -18,6 +18,7 @@ class AskedMetrics:
     def __init__(self, names: Iterable[str]) -> None:
         self._open = list(names)
         self._known: set[str] = set()
+        self._left_out: set[str] = set()
 
     def missing(self, metrics: Iterable[str], *, last: bool = False) -> list[str]:
         """Return a sentence for each name that these and earlier metrics should have held; each name once.
@@ -35,6 +36,14 @@ class AskedMetrics:
             f"callbacks.console.metrics: nothing has recorded {printable(name, 80)} so far; {nearest(name, known)}"
             for name in due
         ]
+
+    def left_out(self, names: Iterable[str], width: int) -> list[str]:
+        """Return a sentence about those of the names that have no column for the first time; empty: there are none."""
+        new = [name for name in names if name not in self._left_out]
+        self._left_out.update(new)
+        listed = ", ".join(printable(name, 80) for name in new)
+        told = f"callbacks.console.metrics: {width} columns have no room for {listed}; a wider terminal, or the run's loggers, show them"
+        return [told] if new else []
 
     def _is_due(self, name: str) -> bool:
         group = name.partition("/")[0]

@@ -57,7 +57,7 @@ class Console(Plugin):
         unicode = writes_unicode()
         self._output = LiveOutput() if live else PlainOutput()
         asked = {name: printable(name.removeprefix("train/"), 40) for name in self.config.metrics}
-        self._table = EpochTable(run.total_env_steps, unicode, asked | dict(run.algorithm.columns))
+        self._table = EpochTable(run.total_env_steps, unicode, run.algorithm.columns, asked)
         for line in header(run, self._here):
             self._output.write(line)
         output = self._output
@@ -86,7 +86,8 @@ class Console(Plugin):
 
     def _write_row(self, output: Output, table: EpochTable, epoch: EpochReport) -> None:
         lines = table.lines(epoch, output.width())
-        for line in [*lines, *(_fact("note", each) for each in self._asked.missing(epoch.metrics))]:
+        notes = [*self._asked.missing(epoch.metrics), *self._asked.left_out(table.left_out(), output.width())]
+        for line in [*lines, *(_fact("note", each) for each in notes)]:
             output.write(line)
 
     @hookimpl

@@ -103,30 +103,38 @@ AFTER = (
 )
 """The columns of every algorithm, before and after its own; epoch, steps and evaluation return come first of all."""
 
+RANK_OF_ASKED = 0
 RANK_OF_OWN = 3
 RANK_OF_OTHERS = 20
 _COMMON = frozenset(name for column in (*BEFORE, *AFTER) for name in column.metrics)
 
 
-def columns_for(metrics: set[str], room: int, own: Mapping[str, str] = _NONE) -> list[Column]:
+def columns_for(
+    metrics: set[str], room: int, own: Mapping[str, str] = _NONE, asked: Mapping[str, str] = _NONE
+) -> list[Column]:
     """Return the columns of these metrics that fit into `room` characters, in the order of the table.
 
-    `own`: the algorithm's metrics and their titles, the most important first. Other losses follow.
+    `own`: the algorithm's metrics and their titles, the most important first. Other losses follow. `asked`: what the
+    user asks for, which is left out last.
     """
-    declared = [_column(title, name, min(RANK_OF_OWN + i, 7)) for i, (name, title) in enumerate(own.items())]
+    wanted = [_column(title, name, RANK_OF_ASKED) for name, title in asked.items()]
+    left = [(name, title) for name, title in own.items() if name not in asked]
+    declared = [_column(title, name, min(RANK_OF_OWN + i, 7)) for i, (name, title) in enumerate(left)]
     others = [
         _column(name.removeprefix("loss/"), name, RANK_OF_OTHERS)
         for name in sorted(metrics)
-        if name.startswith("loss/") and name not in own and name not in _COMMON
+        if name.startswith("loss/") and name not in own and name not in asked and name not in _COMMON
     ]
-    columns = (*BEFORE, *declared, *AFTER, *others)
+    columns = (*BEFORE, *wanted, *declared, *AFTER, *others)
     available = [column for column in columns if metrics.intersection(column.metrics)]
     chosen = []
     for column in sorted(available, key=lambda column: column.rank):
-        room -= GAP + column.width
-        if room < 0:
+        fits = GAP + column.width <= room
+        if fits:
+            room -= GAP + column.width
+            chosen.append(column)
+        elif column.rank != RANK_OF_ASKED:
             break
-        chosen.append(column)
     return [column for column in available if column in chosen]
 
 
@@ -137,8 +145,14 @@ def _column(title: str, metric: str, rank: int) -> Column:
 class EpochTable:
     """The epochs of a run as lines of a table; the header is repeated regularly and when columns change."""
 
-    def __init__(self, total_env_steps: int | None, unicode: bool, own: Mapping[str, str] = _NONE) -> None:
-        self._own = own
+    def __init__(
+        self,
+        total_env_steps: int | None,
+        unicode: bool,
+        own: Mapping[str, str] = _NONE,
+        asked: Mapping[str, str] = _NONE,
+    ) -> None:
+        self._own, self._asked = own, asked
         self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
         self._plus_minus, self._star = ("±", "★") if unicode else ("~", "*")
         self._metrics: set[str] = set()
@@ -150,11 +164,16 @@ class EpochTable:
         # A metric seen once keeps its column, so a loss that is missing in one epoch does not change the layout.
         self._metrics |= epoch.metrics.keys()
         fixed = 5 + GAP + self._steps_width + GAP + EVAL_WIDTH
-        columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP, self._own)
+        columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP, self._own, self._asked)
         header = self._rows_until_header == 0 or columns != self._columns
         self._columns = columns
         self._rows_until_header = ROWS_BETWEEN_HEADERS - 1 if header else self._rows_until_header - 1
         return [*([self._header()] if header else []), self._row(epoch)]
+
+    def left_out(self) -> list[str]:
+        """Return the metrics that were asked for and had no room in the last row."""
+        shown = {name for column in self._columns for name in column.metrics}
+        return [name for name in self._asked if name in self._metrics and name not in shown]
 
     def _header(self) -> Line:
         titles = ["epoch", "steps".rjust(self._steps_width), "eval return".rjust(EVAL_WIDTH)]
