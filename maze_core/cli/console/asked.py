@@ -41,9 +41,10 @@ class AskedMetrics:
         """Return a sentence about those of the names that have no column for the first time; empty: there are none."""
         new = [name for name in names if name not in self._left_out]
         self._left_out.update(new)
-        listed = ", ".join(printable(name, 80) for name in new)
-        told = f"callbacks.console.metrics: {width} columns have no room for {listed}; a wider terminal, or the run's loggers, show them"
-        return [told] if new else []
+        if not new:
+            return []
+        told = f"{width} columns have no room for {', '.join(printable(name, 80) for name in new)}"
+        return [f"callbacks.console.metrics: {told}; a wider terminal, or the run's loggers, show them"]
 
     def _is_due(self, name: str) -> bool:
         group = name.partition("/")[0]
