@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.base.tree import Tree
+    from maze_core.envs.several.agents import MultiAgentEnv
     from maze_core.envs.spaces import Leaf
 
 _STEPS = 50
@@ -62,6 +63,20 @@ def seen_notes(
     return []
 
 
+def seen_by_agents(build: Callable[[], MultiAgentEnv], wrappers: int) -> list[str]:
+    """Return the notes of `seen_notes` where several agents act: one for a leaf, of the first agent that has it."""
+    with suppress(Exception), releasing(build()) as env:
+        shown = _played(env)
+        notes: dict[str, str] = {}
+        for agent, observations in shown.items():
+            for leaf in leaves(env.observation_spaces[agent], "observation"):
+                if leaf.key not in notes and _may_lose(leaf.space):
+                    note = _note(leaf, _values(observations, leaf), wrappers)
+                    notes |= {leaf.key: note} if note else {}
+        return list(notes.values())
+    return []
+
+
 def _may_lose(space: gymnasium.Space[Any]) -> bool:
     kind: np.dtype[Any] = np.dtype(space.dtype)
     return isinstance(space, spaces.Box) and kind.itemsize >= (8 if kind.kind == "f" else 4) and not is_narrow(space)
@@ -81,8 +96,34 @@ def _seen(env: gymnasium.Env[Any, Any], doubtful: list[Leaf]) -> list[tuple[Leaf
         seen.append(observation)
         if terminated or truncated:
             seen.append(env.reset(seed=number)[0])
-    rows = [[np.array(follow(each, leaf.path), np.float64).reshape(-1) for each in seen] for leaf in doubtful]
-    return [(leaf, np.stack(values)) for leaf, values in zip(doubtful, rows, strict=True)]
+    return [(leaf, _values(seen, leaf)) for leaf in doubtful]
+
+
+@settings_kept()
+def _played(env: MultiAgentEnv) -> dict[str, list[Any]]:
+    """Return what some random rounds show each agent; nothing where those that act first see no large number."""
+    seen: dict[str, list[Any]] = {}
+    for space in env.action_spaces.values():
+        space.seed(0)
+    now = env.reset(0)
+    if not any(_sees_large(env.observation_spaces[agent], each) for agent, each in now.acting.items()):
+        return {}
+    for number in range(1, _STEPS):
+        for agent, observation in now.acting.items():
+            seen.setdefault(agent, []).append(observation)
+        actions = {agent: env.action_spaces[agent].sample() for agent in now.acting}
+        now = env.step(actions) if actions else env.reset(number)
+    return seen
+
+
+def _sees_large(space: gymnasium.Space[Any], observation: Any) -> bool:
+    doubtful = [leaf for leaf in leaves(space, "observation") if _may_lose(leaf.space)]
+    return any(_is_large(np.array(follow(observation, leaf.path))) for leaf in doubtful)
+
+
+def _values(observations: list[Any], leaf: Leaf) -> np.ndarray:
+    """Return a leaf of some observations, [T, d] float64."""
+    return np.stack([np.array(follow(each, leaf.path), np.float64).reshape(-1) for each in observations])
 
 
 def _note(leaf: Leaf, values: np.ndarray, wrappers: int) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.envs.lost_digits import narrow_notes, seen_notes
+from maze_core.envs.lost_digits import narrow_notes, seen_by_agents, seen_notes
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_memory_of, check_optimizer
@@ -52,8 +52,10 @@ def initialize(run: Run, init_from: Path | None = None) -> None:
         load_parameters(run.policy, init_from)
         run.init_from = find_run(init_from)
     _build_algorithm(run)
-    if not run.environments.kind.agents:
-        env, wrappers = run.env_builder("trial"), len(run.config.wrappers)
+    env, wrappers = run.env_builder("trial"), len(run.config.wrappers)
+    if run.environments.kind.agents:
+        run.notes += seen_by_agents(lambda: env.agents_env(0), wrappers)
+    else:
         run.notes += seen_notes(run.observation_space, first, lambda: env.single(0), wrappers)
 
 

@@ -9,10 +9,14 @@ import torch
 from gymnasium import spaces
 from maze_export.export import export_policy
 
+from maze_core import Plugin, hookimpl
 from maze_core.envs.codecs import ActionCodec
+from maze_core.envs.lost_digits import seen_by_agents
+from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.spaces import is_narrow, leaf_spec
 from maze_core.models.distributions.box import BoxScale
 from maze_core.models.normalizer import ObservationNormalizer
+from maze_core.plugins.config.base import PluginConfig
 
 FLIP = np.array([0.0, 1.0])
 
@@ -112,6 +116,55 @@ UNNAMED = {
 @pytest.mark.parametrize(("space", "values"), UNNAMED.values(), ids=list(UNNAMED))
 def test_nothing_is_said_of_the_others(quick, space, values):
     assert not [note for note in quick(lambda: Signal(space, values), "a2c").run.notes if "float32" in note]
+
+
+class Signals(MultiAgentEnv):
+    """Shows each agent a `Signal` of its own; both act at the same time."""
+
+    def __init__(self, space, values, last):
+        self.parts = {"calm": Signal(spaces.Box(-1, 1, (1,)), FLIP), "far": Signal(space, values)}
+        self.agents, self.last = ["calm", "far"], last
+        self.observation_spaces = {agent: each.observation_space for agent, each in self.parts.items()}
+        self.action_spaces = {agent: each.action_space for agent, each in self.parts.items()}
+
+    def reset(self, seed):
+        self.taken = 0
+        return Round({agent: each.reset(seed=seed)[0] for agent, each in self.parts.items()})
+
+    def step(self, actions):
+        shown = {agent: each.step(actions[agent]) for agent, each in self.parts.items()}
+        self.taken += 1
+        seen = {agent: each[0] for agent, each in shown.items()}
+        return Round(*(({}, {}, seen) if self.taken == self.last else (seen,)))
+
+
+@pytest.mark.parametrize("last", [3, 200])
+@pytest.mark.parametrize(("case", "named"), [*((each, True) for each in NAMED), *((each, False) for each in UNNAMED)])
+def test_it_is_named_where_several_agents_act(case, named, last):
+    space, values, *_ = (NAMED | UNNAMED)[case]
+    if is_narrow(space):  # known from the space alone
+        named = False
+    notes = seen_by_agents(lambda: Signals(space, values, last), 0)
+    assert [("float32" in note, "shift_observations" in note) for note in notes] == [(True, True)] * named
+
+
+class SignalsConfig(PluginConfig):
+    name: str = "signals"
+
+
+class SignalsSource(Plugin):
+    """An env source of two signals, of which one is without bounds."""
+
+    Config = SignalsConfig
+
+    @hookimpl
+    def make_agents_env(self, config: SignalsConfig, seed: int, index: int) -> MultiAgentEnv:
+        return Signals(*NAMED["no bounds"][:2], 20)
+
+
+def test_a_run_of_several_agents_names_it(quick):
+    notes = quick(SignalsSource, "ppo").run.notes
+    assert any("the observation" in note and "is near 1e+08" in note for note in notes)
 
 
 @pytest.mark.parametrize("values", [(1e8 + FLIP, np.float64), (1_700_000_000 + FLIP, np.int64)])

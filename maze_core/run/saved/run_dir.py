@@ -214,6 +214,8 @@ def no_run(path: Path) -> ConfigError:
     if name in discovery.names("algorithm"):
         return ConfigError(f"{name} is not a run directory, but an algorithm", hint=f"Next: maze train {name} --env ID")
     hint = "Runs are in `runs` unless --run-dir named another folder."
+    if name == "runs":
+        hint = "Nothing was trained in this folder yet. Next: maze train ALGORITHM --env ID, or name the runs' folder."
     return ConfigError(f"{printable(path)} is not a run directory: there is no such folder", hint=hint)
 
 
