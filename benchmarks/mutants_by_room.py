@@ -30,6 +30,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "acting": ("tests/acting/test_stepping.py",),
     "compiled": (
         "tests/training/test_changing_steps.py",
+        "tests/training/test_compared_steps.py",
         "tests/training/test_compiled.py",
         "tests/training/test_filled_batches.py",
     ),
