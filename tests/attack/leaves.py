@@ -160,26 +160,30 @@ class Leaves:
                 raise RuntimeError(f"a healthy run ended with {ending.code}: {ending.err}")
         saved = read_checkpoint(self._last(self._base))
         self._tree = {"policy": saved.model, "state": saved.state}
+        self.count = 0
+        """Leaves that are altered."""
         self._cases = self._chosen(random.Random(f"{seed} {subject}"))
 
     def _chosen(self, chance: random.Random) -> dict[str, tuple[tuple[Any, ...], str]]:
         paths = list(leaves(self._tree))
         chance.shuffle(paths)
         seen: dict[str, int] = {}
-        cases = {}
+        cases: list[tuple[int, tuple[Any, ...], str]] = []
         for path in paths:
             seen[alike(path)] = seen.get(alike(path), 0) + 1
             if seen[alike(path)] <= _ONCE:
                 leaf = self._tree
                 for key in path:
                     leaf = leaf[key]
-                cases |= {f"{'/'.join(map(str, path))} {how}": (path, how) for how in ways(leaf, path)}
-        names = list(cases)
-        chance.shuffle(names)
-        return {name: cases[name] for name in names}
+                shuffled = ways(leaf, path)
+                chance.shuffle(shuffled)
+                cases += [(number, path, how) for number, how in enumerate(shuffled)]
+        cases.sort(key=lambda case: case[0])
+        self.count = sum(number == 0 for number, *_ in cases)
+        return {f"{'/'.join(map(str, path))} {how}": (path, how) for _, path, how in cases}
 
     def names(self, count: int) -> list[str]:
-        """All, or so many."""
+        """So many: each leaf once, then each in another way, and so on."""
         return list(self._cases)[:count]
 
     def try_(self, name: str) -> Verdict:

@@ -133,6 +133,7 @@ def test_returns_stay_the_games_own_under_a_wrapper():
     assert max(each.episode_return for each in episodes) > 20
 
 
+@pytest.mark.slow
 def test_a_seed_decides_everything_and_games_differ():
     def sums(seed, threads):
         env = build("Breakout", 3, threads=threads)

@@ -208,7 +208,13 @@ class SteadyWith(Steady):
         self.action_space = action_space
 
 
-@pytest.mark.parametrize(("name", "head"), [("dict", "expected"), ("discrete", "quantile"), ("dict", "categorical")])
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("discrete", "quantile"),
+        *(pytest.param("dict", each, marks=pytest.mark.slow) for each in ("expected", "categorical")),
+    ],
+)
 def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(learn, name, head):
     """A time limit is no end, nor do several rewards at once or many members change what it is worth."""
     values = {"algorithm.gamma": 0.8, "algorithm.n_step": 3, "algorithm.head": head, "algorithm.quantiles": 8}
@@ -222,7 +228,7 @@ def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(learn, name, head):
 QUIET = {"algorithm.exploration_initial": 0.0, "algorithm.exploration_final": 0.0, "algorithm.initial_buffer_size": 16}
 
 
-@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("noisy", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_noise_finds_what_the_greedy_never_tries(learn, also_installed, noisy):
     """The buffer begins with action 1, so that without random actions and noise nothing else may ever be tried."""
     values = FAST | RAINBOW | QUIET | {"algorithm.initial_sampling_policy": "one", "algorithm.noisy": noisy}

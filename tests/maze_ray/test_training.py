@@ -57,6 +57,7 @@ def test_ppo_gives_the_same_as_on_dev(quick, whole_state, assert_same):
     assert_same(*(whole_state(context.run_dir) for context in contexts))
 
 
+@pytest.mark.slow
 def test_impala_learns(tmp_path):
     overrides = {"evaluation.n_episodes": 4, **ONE}
     with RunContext(

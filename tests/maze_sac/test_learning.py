@@ -113,6 +113,7 @@ class Switchboard(gymnasium.Env):
         return np.ones(1, np.float32), 0.1 * (not over), over, self._steps >= 50, {}
 
 
+@pytest.mark.slow
 def test_many_switches_do_not_make_the_end_look_better(sac):
     """Who undervalues what goes on learns to end the episode at once, which is worth exactly 0."""
     values = {"algorithm.tau": 0.1, "algorithm.target_entropy_multiplier": 0.1, "algorithm.epoch_length": 800}

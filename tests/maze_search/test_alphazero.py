@@ -158,6 +158,7 @@ def test_in_a_game_each_expects_what_it_sees_itself_beyond_a_time_limit(quick, m
     assert (roots[0].total / roots[0].visits).tolist() == [2, 1.5, 1]  # half of the stones that are left
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_the_network_learns_the_game_from_the_search(quick):
     more = {

@@ -29,7 +29,7 @@ def on_workers(monkeypatch):
     return put
 
 
-@pytest.mark.parametrize("algorithm", CASES)
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("sac", marks=pytest.mark.slow)])
 def test_a_run_is_bit_equal_where_workers_are_lost_and_moves_to_others(
     quick, on_workers, whole_state, assert_same, algorithm
 ):

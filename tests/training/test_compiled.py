@@ -61,7 +61,12 @@ def started(quick):
     return start
 
 
-@pytest.mark.parametrize("name", RUNS)
+SPECIAL = ("redq", "droq", "tqc", "rainbow")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SPECIAL else name for name in RUNS]
+)
 def test_a_run_is_that_of_the_code(interpreted, started, metrics, name, capfd):
     plain, ours = started(name, "off"), started(name)
     for context in (plain, ours):
@@ -84,8 +89,12 @@ def auto(monkeypatch, settled, repays=1, ahead=2):
         monkeypatch.setattr(compiled, name, value)
 
 
+SOME = [("td3", 5), ("ppo", 1)]
+MORE = [("redq", 3), ("crossq", 4), ("rainbow", 2)]
+
+
 @pytest.mark.parametrize("ahead", [0, 2])
-@pytest.mark.parametrize(("name", "step"), [("redq", 3), ("crossq", 4), ("td3", 5), ("rainbow", 2), ("ppo", 1)])
+@pytest.mark.parametrize(("name", "step"), [*SOME, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)])
 def test_a_resumed_run_goes_on_alike(interpreted, started, monkeypatch, whole_state, assert_same, name, step, ahead):
     """Where compiling begins and ends at some step, too: before the first epoch ends, at its end, and after it."""
     auto(monkeypatch, step, ahead=ahead)

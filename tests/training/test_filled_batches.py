@@ -51,7 +51,7 @@ def sizes(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("closed_form", [True, False])
+@pytest.mark.parametrize("closed_form", [pytest.param(True, marks=pytest.mark.slow), False])
 @pytest.mark.parametrize("name", FILLED)
 def test_batches_that_lack_rows_are_filled_up(interpreted, quick, metrics, sizes, name, closed_form, capfd):
     """Rollouts with resets have fewer rows, another number in each: one compiled step serves all."""
