@@ -13,6 +13,7 @@ from maze_recordings.obeyed_masks import check_masks
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.progress import progress_bar
+from maze_core.base.saved_state import refused
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
@@ -232,6 +233,8 @@ class RLlib(Algorithm):
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()` when RLlib starts."""
         self._saved = state["rllib"]
+        if not isinstance(self._saved, dict) and (self._saved is not None or self._run.updates):
+            raise refused("state/algorithm/rllib", "a mapping", f"is {type(self._saved).__name__}")
 
     def close(self) -> None:
         """End RLlib's workers, and Ray if it was started here."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from maze_core.base.saved_state import form_of
+from maze_core.learn.optimizers.settings import saved_optimizer
 
 MODULE = "default_policy"
 _SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")
@@ -25,13 +29,18 @@ def put_weights(learner: Any, values: Mapping[str, Tensor]) -> None:
 
 def learner_state(learner: Any) -> dict[str, Any]:
     """Return what a resumed run needs: networks, optimizers and adapted values."""
-    optimizers = {name: optimizer.state_dict() for name, optimizer in learner._named_optimizers.items()}
+    optimizers = {name: saved_optimizer(optimizer) for name, optimizer in learner._named_optimizers.items()}
     scalars = {name: getattr(learner, name)[MODULE] for name in _SCALARS if hasattr(learner, name)}
     return {
         "module": weights(learner),
         "optimizers": _detached(optimizers),
         "scalars": {name: torch.as_tensor(value).detach().cpu().clone() for name, value in scalars.items()},
     }
+
+
+def learner_form(learner: Any) -> Any:
+    """Return the form of the result of `learner_state`."""
+    return form_of(partial(learner_state, learner))
 
 
 def put_state(learner: Any, state: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, get_args, get_origin
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.errors import CheckpointError, ConfigError, RunError
 from maze_core.plugins.discovery import describe
 from maze_rllib.parameters import signatures
 
@@ -52,7 +52,7 @@ def blamed(settings: Mapping[str, Any], otherwise: str = "", hint: str | None = 
     names = ", ".join(f"algorithm.{name}" for name in settings)
     try:
         yield
-    except ConfigError:
+    except (ConfigError, CheckpointError):
         raise
     except RunError as error:
         if names and "RLlib failed" in str(error):

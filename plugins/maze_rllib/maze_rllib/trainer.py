@@ -16,11 +16,12 @@ from torch import Tensor
 
 from maze_core.base.blame import causes
 from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.saved_state import check_state
 from maze_core.envs.vector import Episode
 from maze_rllib.callers import callers_without_sources
 from maze_rllib.cluster import processes
 from maze_rllib.env_runner import LENGTHS, RETURNS
-from maze_rllib.learners import MODULE, learner_state, put_state, put_weights, weights
+from maze_rllib.learners import MODULE, learner_form, learner_state, put_state, put_weights, weights
 from maze_rllib.metrics import losses
 from maze_rllib.nodes import missing_module
 from maze_rllib.randomness import BorrowedRandomness
@@ -114,7 +115,12 @@ class Trainer:
         return state
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state()`, and send its networks to the environment runners."""
+        """Restore the result of `state()`, and send its networks to the environment runners.
+
+        Raises:
+            StateError: it is none of such a learner.
+        """
+        check_state(state, self._ask(learner_form)[0], "state/algorithm/rllib")
         self._ask(partial(put_state, state=state))
         self._share()
 
