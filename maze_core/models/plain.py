@@ -76,7 +76,7 @@ def _is_hooked(module: nn.Module) -> bool:
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
-        or not _METHODS.isdisjoint(vars(module))
+        or not vars(module).keys().isdisjoint(_METHODS)
     )
 
 

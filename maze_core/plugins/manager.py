@@ -16,8 +16,10 @@ from maze_core.plugins.members import (
     HOOKS,
     Member,
     Registry,
+    ignored,
     member,
     put_below,
+    refuse_copy,
     refuse_misused_wrapper,
     wrapper_members,
 )
@@ -58,6 +60,7 @@ class Hooks:
         self.members = tuple(members)
         self._warn = warn or to_stderr
         self._failed: set[int] = set()
+        self._ignored: set[tuple[int, str]] = set()
         self.announced: set[str] = set()
         """The hooks that the data of this run pass, as its collectors said when they were built."""
         self._manager = Registry(self.members)
@@ -237,15 +240,16 @@ class Hooks:
 
     def change_rollout(self, run: Run, rollout: Rollout) -> None:
         """Let plugins change a rollout."""
-        for _, implementation in self._changers["change_rollout"]:
-            with self._named("change_rollout"):
-                _call(implementation, {"run": run, "rollout": rollout})
+        self._change("change_rollout", rollout, {"run": run, "rollout": rollout})
 
     def change_transitions(self, run: Run, batch: Batch) -> None:
         """Let plugins change a batch of replayed transitions."""
-        for _, implementation in self._changers["change_transitions"]:
-            with self._named("change_transitions"):
-                _call(implementation, {"run": run, "batch": batch})
+        self._change("change_transitions", batch, {"run": run, "batch": batch})
+
+    def _change(self, hook: str, given: object, arguments: dict[str, Any]) -> None:
+        for each, implementation in self._changers[hook]:
+            with self._named(hook):
+                refuse_copy(each, hook, _call(implementation, arguments), given)
 
     def on_run_start(self, run: Run) -> None:
         """Tell the observers that training begins. A ConfigError of one of them ends the run."""
@@ -351,7 +355,7 @@ class Hooks:
         got = "None" if result is None else type(result).__name__
         return PluginError(f"hook {hook} returned {got} instead of {wanted}; implemented by {', '.join(titles)}")
 
-    def _notify(self, hook: str, take: Callable[[Any], None] = lambda _: None, /, **arguments: Any) -> None:
+    def _notify(self, hook: str, take: Callable[[Any], None] | None = None, /, **arguments: Any) -> None:
         for each, implementation in self._observers[hook]:
             if id(each.plugin) in self._failed:
                 if hook == "on_run_end":
@@ -359,7 +363,12 @@ class Hooks:
                         _call(implementation, arguments)
                 continue
             try:
-                take(_call(implementation, arguments))
+                result = _call(implementation, arguments)
+                if take is not None:
+                    take(result)
+                elif result is not None and (id(each.plugin), hook) not in self._ignored:
+                    self._ignored.add((id(each.plugin), hook))
+                    self._warn(f"note: {ignored(each, hook, result)}")
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # a failing observer must not end the run

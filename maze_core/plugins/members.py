@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -154,6 +154,20 @@ def _never_run(method: Any, wrapper: bool) -> str:
     return ""
 
 
+def refuse_copy(each: Member, hook: str, result: object, given: object) -> None:
+    """Raise PluginError for a hook that changes data in place and returns others, which nobody takes."""
+    if result is not None and result is not given:
+        raise PluginError(
+            f"{ignored(each, hook, result)}\nNext: change what the hook is given in place, and return nothing."
+        )
+
+
+def ignored(each: Member, hook: str, result: object) -> str:
+    """Return a sentence about the result of a hook that has none."""
+    more = "; metrics of an epoch are returned from the hook on_metrics" if isinstance(result, Mapping) else ""
+    return f"{hook} of {each.title} returned {type(result).__name__}, which nobody takes{more}"
+
+
 def refuse_misused_wrapper(error: Exception, hook: str) -> None:
     """Raise PluginError if pluggy says with this error that a wrapper of a hook does not yield once."""
     text = str(error)
@@ -182,6 +196,11 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
     text = " ".join(str(error).split())
     unknown = text.partition("unknown hook '")[2].partition("'")[0]
     if not unknown:
-        return text
+        hook = text.partition("for hook '")[2].partition("'")[0]
+        wrong = text.partition("Argument(s) {")[2].partition("}")[0].replace("'", "")
+        if not (wrong and hook in HOOKS):
+            return text
+        given = [name for name in inspect.signature(getattr(HookSpecs, hook)).parameters if name != "self"]
+        return f"{hook} takes {wrong}, which is none of what a hook is given by name: {', '.join(given)}"
     near = difflib.get_close_matches(unknown, HOOKS, n=1)
     return f"there is no hook {unknown}; " + (f"did you mean {near[0]}?" if near else f"hooks: {', '.join(HOOKS)}")

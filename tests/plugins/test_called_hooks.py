@@ -1,5 +1,7 @@
 """A plugin that works by hooks which the run's algorithm never calls is refused before the first step, or noted."""
 
+import copy
+
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
@@ -186,3 +188,37 @@ def test_an_algorithm_that_collects_by_itself_announces_what_it_calls(quick):
         _ = quick(SeededWalk, Own, {"algorithm.announces": False}, callbacks={"mine": plugin}).run
     quick(SeededWalk, Own, {"algorithm.announces": True}, callbacks={"mine": plugin}).train()
     assert plugin.seen == 4
+
+
+@pytest.mark.parametrize(("algorithm", "hook", "name"), [
+    ("a2c", "change_rollout", "rollout"), ("dqn", "change_transitions", "batch"), ("pqn", "change_rollout", "rollout"),
+])  # fmt: skip
+@pytest.mark.parametrize("way", ["copied", "same", "nothing"])
+def test_a_copy_that_nobody_takes_is_refused(quick, algorithm, hook, name, way):
+    class Mine(Plugin):
+        def _change(self, data):
+            return {"copied": copy.copy(data), "same": data, "nothing": None}[way]
+
+        if hook == "change_rollout":
+            change_rollout = hookimpl(lambda self, rollout: self._change(rollout))
+        else:
+            change_transitions = hookimpl(lambda self, batch: self._change(batch))
+
+    context = quick(SeededWalk, algorithm, callbacks={"mine": Mine})
+    if way == "copied":
+        with pytest.raises(PluginError, match=rf"{hook} of callback plugin 'mine' .*nobody takes\nNext: change what"):
+            context.train()
+    else:
+        context.train()
+
+
+@pytest.mark.parametrize(("hook", "result", "more"), [
+    ("on_epoch_end", {"mine": 1.0}, "; metrics of an epoch are returned from the hook on_metrics"),
+    ("on_epoch_end", 3.0, ""), ("on_run_start", [1], ""), ("on_checkpoint", "saved", ""),
+])  # fmt: skip
+def test_what_an_observer_returns_is_named_once(quick, capfd, hook, result, more):
+    mine = type("Mine", (Plugin,), {hook: hookimpl(lambda self, run: result)})
+    quick(SeededWalk, "a2c", callbacks={"mine": mine}).train()
+    said = [line for line in capfd.readouterr().err.splitlines() if "nobody takes" in line]
+    returned = f"returned {type(result).__name__}, which nobody takes{more}"
+    assert said == [f"note: {hook} of callback plugin 'mine' {returned}"]

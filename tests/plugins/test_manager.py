@@ -342,7 +342,7 @@ class WrappingObserver(Plugin):
     ("plugin", "message"),
     [
         (Misspelled, "no hook on_epoch_ends; did you mean on_epoch_end"),
-        (WrongArgument, "epoch_number"),
+        (WrongArgument, "on_epoch_end takes epoch_number, which is none of what .* by name: run, epoch"),
         (Unmarked, "make_env lacks the decorator @hookimpl"),
         (OldStyle, "wrapper=True"),
         (NoGenerator, "not a generator"),

@@ -89,3 +89,7 @@ class PluginConfig(ConfigModel):
 
     name: str = ""
     """The plugin's entry-point name."""
+
+    def changes_nothing(self) -> bool:
+        """Return True for settings with which the plugin does nothing, such as a factor of 1: the run says so."""
+        return False

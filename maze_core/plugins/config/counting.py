@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from maze_core.plugins.config.base import PluginConfig
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from maze_core.plugins.config.run import RunConfig
 
 _OFF: tuple[Any, ...] = (None, False, 0, "none", (), {})
+_NOT_NAMED = ("name", "keys", "exclude")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ def idle_settings(config: RunConfig, usual: Mapping[str, Mapping[str, Any]]) -> 
     parts |= {f"wrappers.{i}": part for i, part in enumerate(config.wrappers)}
     parts |= {f"callbacks.{name}": part for name, part in config.callbacks.items()}
     for place, part in parts.items():
+        if isinstance(part, PluginConfig) and part.changes_nothing():
+            chosen = ", ".join(f"{name}={_written(value)}" for name, value in part if name not in _NOT_NAMED)
+            yield f"{place}: {part.name} changes nothing with {chosen}"
         for name, why in _idle_in(part, place, config):
             if is_set(part, name, usual.get(place, {})):
                 yield f"{place}.{name} has no effect: {why}"

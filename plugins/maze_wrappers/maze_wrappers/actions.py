@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, act, rebuilt
-from maze_wrappers.observations import not_bounded
+from maze_wrappers.observations import not_bounded, not_to_scale
 
 _MOST_CHOICES = 10_000
 
@@ -42,9 +43,8 @@ class RescaleActions(Plugin):
         low, high = self.config.low, self.config.high
         if not low < high:
             raise ConfigError(f"must be above low ({low:g}), got {high:g}", "high")
-        return act(
-            (yield), self.config, not_bounded, lambda leaf: RescaleAction(leaf, np.float32(low), np.float32(high))
-        )
+        problem = partial(not_to_scale, low, high)
+        return act((yield), self.config, problem, lambda leaf: RescaleAction(leaf, np.float32(low), np.float32(high)))
 
 
 class DiscretizeActionsConfig(LeafConfig):

@@ -103,6 +103,8 @@ def _chosen(env: Env, keys: Sequence[str], stays: Callable[[str, Sequence[str]],
         if not any(_within(place, key) for place in known):
             raise ConfigError(f"there is no part {key!r}", "keys", f"The parts are {', '.join(known)}.")
     left = _left(env.observation_space, lambda place: stays(place, keys), "")
+    if all(stays(place, keys) for place in known):
+        raise ConfigError("would change nothing: every part stays", "keys", "Remove this wrapper.")
     if left is None:
         raise ConfigError("no part of the observation is left", "keys", f"The parts are {', '.join(known)}.")
     return TransformObservation(env, left.function, left.space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Mapping
 from typing import Annotated, Any
 
@@ -156,10 +157,21 @@ class _Informed(gymnasium.Wrapper[Any, Any, Any, Any]):
             self.events = Events(chosen)
         except ConfigError as error:
             raise ConfigError(error.message, "wrappers", "Next: maze plugins info info_events") from error
+        self._unseen = set(self.events.declared)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         for name in self.events.declared:
             if name in info:
                 self.events.report(name, info[name])
+        self._unseen -= info.keys()
+        if self._unseen and (terminated or truncated):
+            self._name_unseen(info)
         return observation, reward, bool(terminated), bool(truncated), info
+
+    def _name_unseen(self, info: Mapping[str, Any]) -> None:
+        """Warn once of names that no step of the first episode has reported: they may be misspelt."""
+        names, known = ", ".join(sorted(self._unseen)), ", ".join(sorted(map(str, info)))
+        self._unseen.clear()
+        told = f"its last one has {known}" if known else "its last one is empty"
+        warnings.warn(f"info_events: no info of the first episode had {names}; {told}", RuntimeWarning, stacklevel=2)

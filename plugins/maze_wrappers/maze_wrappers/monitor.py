@@ -29,6 +29,10 @@ class MonitorConfig(PluginConfig):
     actions: bool = True
     """Report actions."""
 
+    def changes_nothing(self) -> bool:
+        """Return True for a monitor that reports nothing."""
+        return not (self.rewards or self.observations or self.actions)
+
 
 class Monitor(Plugin):
     """Report mean, standard deviation, minimum and maximum of each episode's rewards, observations and actions.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,10 @@ class TransposeConfig(LeafConfig):
 
     axes: tuple[int, ...] = (2, 0, 1)
     """Order of the old axes, as in `numpy.transpose`; (2, 0, 1) puts the channels of an image first."""
+
+    def changes_nothing(self) -> bool:
+        """Return True for axes that stay where they are."""
+        return list(self.axes) == sorted(self.axes)
 
 
 class Transpose(Plugin):
@@ -114,7 +119,8 @@ class RescaleObservations(Plugin):
         low, high = self.config.low, self.config.high
         if not low < high:
             raise ConfigError(f"must be above low ({low:g}), got {high:g}", "high")
-        return observe((yield), self.config, not_bounded, lambda leaf: RescaleObservation(leaf, low, high))
+        problem = partial(not_to_scale, low, high)
+        return observe((yield), self.config, problem, lambda leaf: RescaleObservation(leaf, low, high))
 
 
 class ShiftConfig(LeafConfig):
@@ -122,6 +128,10 @@ class ShiftConfig(LeafConfig):
 
     offset: tuple[float, ...] = Field(min_length=1)
     """What is subtracted: one number, or one for each entry of a leaf."""
+
+    def changes_nothing(self) -> bool:
+        """Return True for an offset of 0."""
+        return not any(self.offset)
 
 
 class ShiftObservations(Plugin):
@@ -159,6 +169,13 @@ def not_bounded(space: Space[Any]) -> str | None:
     if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind != "f":
         return "is not a Box of floats"
     return None if np.isfinite(float_bounds(space)).all() else "has no finite bounds"
+
+
+def not_to_scale(low: float, high: float, space: Space[Any]) -> str | None:
+    """Return why a leaf cannot be scaled to [low, high], or needs not be; None where it can."""
+    problem = not_bounded(space)
+    same = problem is None and np.array_equal(np.unique(float_bounds(space)), [low, high])
+    return f"is from {low:g} to {high:g} already" if same else problem
 
 
 def _no_array(space: Space[Any]) -> str | None:

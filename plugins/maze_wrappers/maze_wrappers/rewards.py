@@ -29,6 +29,10 @@ class ScaleRewardConfig(PluginConfig):
     shift: float = 0.0
     """Number added after the multiplication."""
 
+    def changes_nothing(self) -> bool:
+        """Return True for rewards as they are."""
+        return self.factor == 1 and self.shift == 0
+
 
 class ScaleReward(Plugin):
     """Multiply rewards by a factor and add a constant (gymnasium's TransformReward)."""
@@ -90,6 +94,10 @@ class Weighed(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         numbers = np.atleast_1d(np.asarray(reward, np.float64))
+        if np.ndim(reward) == 0 and self._weights.size == 0:
+            raise ConfigError(
+                "scalarize would change nothing: the reward is a single number", "wrappers", "Remove this wrapper."
+            )
         if self._weights.size not in (0, numbers.size) or numbers.ndim != 1:
             example = ",".join(["1"] * numbers.size)
             raise ConfigError(

@@ -26,6 +26,10 @@ class StickyActionsConfig(PluginConfig):
     probability: float = Field(default=0.25, ge=0, lt=1)
     """Probability that a step takes the last action again instead of the chosen one."""
 
+    def changes_nothing(self) -> bool:
+        """Return True for actions that are never repeated."""
+        return self.probability == 0
+
 
 class StickyActions(Plugin):
     """Take the last action again, with some probability, so that a policy cannot learn actions by heart.

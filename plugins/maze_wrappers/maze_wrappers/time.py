@@ -48,6 +48,10 @@ class StepSkipConfig(PluginConfig):
     """Numbers of the `info` that are added up as rewards are, such as the `cost` of PPO-Lagrangian. All other entries
     are those of the last step."""
 
+    def changes_nothing(self) -> bool:
+        """Return True for one environment step per action."""
+        return self.steps == 1
+
 
 class StepSkip(Plugin):
     """Take each action several times and add up the rewards; the observation is the last one.
