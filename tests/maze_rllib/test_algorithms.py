@@ -15,10 +15,11 @@ from maze_export.export import export_policy
 from maze_rllib.parameters import titles
 from typer.testing import CliRunner
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.cli.main import app
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved.checkpoint import read_checkpoint, write_checkpoint
 from tests.killed import maze_until_killed
 from tests.maze_rllib.conftest import SMALL
 
@@ -292,6 +293,34 @@ def test_the_saved_model_gives_the_same_actions_in_plain_maze(learned):
 def test_a_checkpoint_holds_no_pickle(learned):
     names = {path.name for path in (learned.run_dir / "checkpoints" / "last").iterdir()}
     assert names == {"model.safetensors", "state.json", "state.safetensors", "manifest.json"}
+
+
+def _without_rate(saved):
+    next(iter(saved["optimizers"].values()))["param_groups"][0]["lr"] = None
+
+
+def _cut_moment(saved):
+    moments = next(iter(saved["optimizers"].values()))["state"][0]
+    moments["exp_avg"] = moments["exp_avg"][:1]
+
+
+def _without_module(saved):
+    saved["module"].popitem()
+
+
+@pytest.mark.parametrize(("alter", "told"), [
+    (_without_rate, "param_groups/0/lr should be a number from 0, but is null"),
+    (_cut_moment, "state/0/exp_avg should be numbers of torch.float32 with shape"),
+    (_without_module, "rllib/module should be a mapping with .*, but lacks it"),
+    (dict.clear, "rllib should be a mapping with 'module', but lacks it"),
+])  # fmt: skip
+def test_an_altered_state_is_refused_by_its_name(learned, tmp_path, alter, told):
+    copy = shutil.copytree(learned.run_dir, tmp_path / "copy")
+    saved = read_checkpoint(copy / "checkpoints" / "last")
+    alter(saved.state["algorithm"]["rllib"])
+    write_checkpoint(copy / "checkpoints" / "last", saved)
+    with RunContext.reopen(copy, {"algorithm.n_epochs": 2}) as resumed, pytest.raises(CheckpointError, match=told):
+        resumed.train()
 
 
 def test_a_resumed_run_takes_up_weights_optimizer_and_counters(learned, tmp_path):

@@ -174,8 +174,13 @@ def not_bounded(space: Space[Any]) -> str | None:
 def not_to_scale(low: float, high: float, space: Space[Any]) -> str | None:
     """Return why a leaf cannot be scaled to [low, high], or needs not be; None where it can."""
     problem = not_bounded(space)
-    same = problem is None and np.array_equal(np.unique(float_bounds(space)), [low, high])
-    return f"is from {low:g} to {high:g} already" if same else problem
+    if (
+        problem is None
+        and isinstance(space, spaces.Box)
+        and np.array_equal(np.unique(float_bounds(space)), [low, high])
+    ):
+        return f"is from {low:g} to {high:g} already"
+    return problem
 
 
 def _no_array(space: Space[Any]) -> str | None:

@@ -93,8 +93,9 @@ class Weighed(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        numbers = np.atleast_1d(np.asarray(reward, np.float64))
-        if np.ndim(reward) == 0 and self._weights.size == 0:
+        given = np.asarray(reward, np.float64)
+        numbers = np.atleast_1d(given)
+        if given.ndim == 0 and self._weights.size == 0:
             raise ConfigError(
                 "scalarize would change nothing: the reward is a single number", "wrappers", "Remove this wrapper."
             )
