@@ -196,8 +196,8 @@ def leftover(name: str, ending: Literal["new", "old"] = "new") -> str:
 
 
 def is_leftover(name: str, of: str) -> bool:
-    """Return True for names made by `leftover(of)`, and those of earlier versions, which had no random part."""
-    return re.fullmatch(rf"\.{re.escape(of)}(\.[0-9a-f]{{8}})?\.(new|old)", name) is not None
+    """Return True for names made by `leftover(of)`."""
+    return re.fullmatch(rf"\.{re.escape(of)}\.[0-9a-f]{{8}}\.(new|old)", name) is not None
 
 
 @contextmanager

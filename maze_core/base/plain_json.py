@@ -17,21 +17,21 @@ def checksummed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, CHECKSUM: _checksum(values)}
 
 
-def unsealed(values: Mapping[str, Any], *, required: bool = True) -> dict[str, Any]:
-    """Return the values without their checksum. Files of earlier versions have none: for them it is not `required`.
+def unsealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without their checksum.
 
     Raises:
         ValueError: a value was changed, or the checksum is missing.
     """
     rest = dict(values)
     found = rest.pop(CHECKSUM, None)
-    if found is None and required:
+    if found is None:
         raise ValueError("its checksum is missing")
     try:
         digest = _checksum(rest)
     except RecursionError:  # writing takes more of the stack than reading
         raise ValueError("it is nested too deeply") from None
-    if found not in (None, digest):
+    if found != digest:
         raise ValueError("its checksum does not match")
     return rest
 

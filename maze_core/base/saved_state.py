@@ -199,7 +199,7 @@ class OrEmpty:
 
 @dataclass(frozen=True)
 class OrLeftOut:
-    """A value of a form in a mapping that may lack its key: another setting, or an earlier version, did not save it."""
+    """A value of a form in a mapping that may lack its key: a run with other settings did not save it."""
 
     form: Any
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.saved_state import OrEmpty, OrLeftOut, varies
+from maze_core.base.saved_state import OrEmpty, varies
 from maze_core.base.tree import copy_tree, map_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.transitions import Transitions
 
@@ -131,7 +131,7 @@ class Assembler:
         saved: dict[str, Any] = {
             "open": self.open.copy(),
             "carried": varies(held, OrEmpty(like)),
-            "log_prob": varies(self.log_prob.copy(), OrLeftOut(np.full_like(self.log_prob, np.nan))),
+            "log_prob": varies(self.log_prob.copy(), np.full_like(self.log_prob, np.nan)),
         }
         return saved if self._memory is None else {**saved, "remembered": copy_tree(self.before)}
 
@@ -142,4 +142,4 @@ class Assembler:
         self.obs, self.actions = subtree(held, "obs/"), subtree(held, "action/")
         self._reward[:] = held.get("reward", 0)
         self.before = copy_tree(state.get("remembered", {}))
-        self.log_prob[:] = state.get("log_prob", np.nan)  # earlier versions had none
+        self.log_prob[:] = state["log_prob"]

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from maze_core.base.kept_settings import settings_kept
-from maze_core.base.saved_state import Count, Each, OrLeftOut, OrNone, varies
+from maze_core.base.saved_state import Count, Each, OrNone, varies
 from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice
+from maze_core.envs.native import episode_key
 from maze_core.envs.recorded_state import Recorded
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Stepper:
     def state(self) -> dict[str, Any]:
         """Return where the environments stand."""
         env = varies(self.env.state() if self.started else None, OrNone(Recorded(self.env)))
-        return {"env": env, "begun": varies(self._begun, OrLeftOut(Each(Count(below=self.env.num_envs))))}
+        return {"env": env, "begun": varies(self._begun, Each(Count(below=self.env.num_envs)))}
 
     def restore(self, state: dict[str, Any], obs: Tree) -> None:
         """Restore the result of `state()` by replaying unfinished episodes; observations are written to `obs`."""
@@ -154,12 +155,12 @@ class Stepper:
             return
         self.env.restore(self._seeds, state["env"], obs)
         anew = _begun_anew(state["env"], self.env.state(), self.env.num_envs)
-        self._obs, self._begun = obs, sorted({*state.get("begun", []), *anew})
+        self._obs, self._begun = obs, sorted({*state["begun"], *anew})
 
 
 def _begun_anew(saved: dict[str, Any], restored: dict[str, Any], rows: int) -> list[int]:
     """The rows of environments that could not go on with their saved episode and have begun another one."""
-    before, after = (np.asarray(state.get("episode", state.get("native_episode"))) for state in (saved, restored))
+    before, after = (np.asarray(state[episode_key(state)]) for state in (saved, restored))
     if before.shape != after.shape:
         return list(range(rows))
     begun: list[int] = np.flatnonzero(np.repeat(before != after, rows // len(after))).tolist()

@@ -74,7 +74,7 @@ class EpisodeWindow:
         """Return the window, and the rows that wait."""
         waiting = [row for rows in self.waiting for row in rows]
         rows = {key: Leaf(leaf.dtype, (None, *leaf.shape[1:])) for key, leaf in self._rows.items()}
-        some = {key: OrLeftOut(leaf) for key, leaf in rows.items()}
+        some = {key: OrLeftOut(leaf) for key, leaf in rows.items()}  # without what the end of the episode tells
         return {
             "written": varies(self._written, Count()),
             "window": varies(copy_tree(take_rows(self._rows, slice(self._written))), rows),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,7 +192,7 @@ class NativeVectorEnv:
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Begin new episodes everywhere, numbered after the recorded ones, and warn that they are new."""
-        recorded = np.asarray(state.get("native_episode", state.get("episode", [])), np.int64)
+        recorded = np.asarray(state[episode_key(state)], np.int64)
         following = recorded.max(initial=-1) + 1
         warnings.warn(
             "a natively vectorised environment cannot return to a recorded state: its unfinished episodes are "
@@ -201,7 +201,7 @@ class NativeVectorEnv:
             stacklevel=2,
         )
         self._seeds = seeds
-        self.load_memory(state.get("memory", []))
+        self.load_memory(state["memory"])
         self._begin(recorded + 1 if len(recorded) == self.num_envs else np.full(self.num_envs, following))
         self._reset_all(out)
 
@@ -331,6 +331,11 @@ class NativeVectorEnv:
     def _place(self, i: int, begun: Any = False) -> str:
         next_one = bool(np.broadcast_to(begun, self.num_envs)[i])
         return place(i, int(self._episode[i]) + next_one, 0 if next_one else int(self._lengths[i]))
+
+
+def episode_key(state: Mapping[str, Any]) -> str:
+    """Return the key of the episode numbers in the state of environments: native ones have another than all others."""
+    return "native_episode" if "native_episode" in state else "episode"
 
 
 def _autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:

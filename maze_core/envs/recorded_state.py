@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Each, Leaf, OrLeftOut, check_state
+from maze_core.base.saved_state import Each, Leaf, check_state
 from maze_core.base.tree import map_tree, take_rows
-from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.native import NativeVectorEnv, episode_key
 from maze_core.envs.spaces import choices_of, flatten_space, space_specs
 from maze_core.envs.vector import agents_of, copies_of
 
@@ -31,9 +31,10 @@ class Recorded:
     def check(self, saved: Any, place: str) -> None:
         """Raise StateError if it is something else."""
         if isinstance(self.env, NativeVectorEnv):
-            check_state(saved, {"native_episode": OrLeftOut(_NUMBERS), "episode": OrLeftOut(_NUMBERS)}, place)
+            check_state(saved, {}, place)
+            check_state(saved, {episode_key(saved): _NUMBERS, "memory": MEMORIES}, place)
             return
-        check_state(saved, {"length": _NUMBERS, "memory": OrLeftOut(MEMORIES)}, place)
+        check_state(saved, {"length": _NUMBERS, "memory": MEMORIES}, place)
         agents, copies, steps = agents_of(self.env), copies_of(self.env), int(max(saved["length"], default=0))
         check_count(saved, copies)
         rows, actions = copies * max(1, len(agents)), space_specs(self.env.action_space, "action")
@@ -45,11 +46,11 @@ class Recorded:
                 key: Leaf(spec.dtype, (steps, rows, *spec.shape), None if below[key] is None else 0, below[key])
                 for key, spec in actions.items()
             },
-            "rewards": OrLeftOut(Leaf(np.dtype(np.float32), (steps, rows))),
+            "rewards": Leaf(np.dtype(np.float32), (steps, rows)),
             "observation": {key: Leaf(spec.dtype, (rows, *spec.shape)) for key, spec in observations.items()},
             **({"acting": Leaf(np.dtype(np.bool_), (rows,))} if agents else {}),
             "length": _NUMBERS,
-            "memory": OrLeftOut(MEMORIES),
+            "memory": MEMORIES,
         }
         check_state(saved, form, place)
 
@@ -71,21 +72,18 @@ def share_of_state(state: dict[str, Any], envs: slice, agent_rows: int = 1) -> d
 
     `agent_rows`: rows of each environment.
     """
-    share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory") if name in state}
+    share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory")}
     rows = slice(envs.start * agent_rows, envs.stop * agent_rows)
     if "acting" in state:
         share["acting"] = state["acting"][rows]
     longest = int(max(share["length"], default=0))
     share["actions"] = map_tree(lambda array: array[len(array) - longest :, rows], state["actions"])
-    if "rewards" in state:
-        share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
+    share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
     share["observation"] = take_rows(state["observation"], rows)
     return share
 
 
 def same_rewards(state: dict[str, Any], row: int, rewards: list[float]) -> bool:
-    """Return True if these are the last rewards that a state records of a row, as far as it records them."""
-    if "rewards" not in state:  # an older version did not write them
-        return True
+    """Return True if these are the last rewards that a state records of a row."""
     recorded = state["rewards"][len(state["rewards"]) - len(rewards) :, row]
-    return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
+    return np.array_equal(recorded, np.asarray(rewards, np.float32))

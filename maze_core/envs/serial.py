@@ -206,14 +206,12 @@ class SerialVectorEnv:
         self._begin([int(k) for k in state["episode"]])
         self._log.load(state)
         self._clock = len(next(iter(state["actions"].values())))
-        known = "memory" in state  # an older version did not write it
-        if known:
-            self.load_memory(state["memory"])
+        self.load_memory(state["memory"])
         with replay():
             exact = [self._replay(i, int(lengths[i]), state, out) for i in range(self.num_envs)]
             self._after_write(out)
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
-        if not (same and all(exact) and (known or not any(self._lasting))):
+        if not (same and all(exact)):
             warnings.warn(
                 f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this "
                 "run does not continue exactly where it stopped",

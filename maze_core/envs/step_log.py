@@ -66,13 +66,10 @@ class StepLog:
         return {"actions": actions, "rewards": rewards}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restore the result of `recorded()`. Rewards that an older version did not record become NaN."""
+        """Restore the result of `recorded()`."""
         self.clear()
-        actions = state["actions"]
-        steps = len(next(iter(actions.values())))
-        rewards = state.get("rewards", np.full((steps, self._num_envs), np.nan, np.float32))
-        for t in range(steps):
-            self.append(take_rows(actions, t), rewards[t])
+        for t, rewards in enumerate(state["rewards"]):
+            self.append(take_rows(state["actions"], t), rewards)
 
     def _allocate(self, capacity: int) -> None:
         self._capacity = capacity

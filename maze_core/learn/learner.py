@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.saved_state import Count, Each, Entries, Number, OrLeftOut, varies
+from maze_core.base.saved_state import Count, Entries, Number, varies
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.grouped import GroupedOptimizer
@@ -337,7 +337,7 @@ class Learner:
         return {
             "optimizer": saved_optimizer(self.optimizer),
             "plugins_optimizer": beside,
-            "configured": varies(self._configured, OrLeftOut(Entries(Each({})))),
+            "configured": varies(self._configured, {name: [{}] * len(each) for name, each in self._configured.items()}),
             "steps": varies(self.steps, Count()),
             "sums": varies({name: list(pair) for name, pair in self._sums.items()}, Entries([Number(), Count(1)])),
         }
@@ -346,8 +346,7 @@ class Learner:
         """Restore the result of `state()`; settings of optimizers that are configured otherwise by now stay new."""
         for name, optimizer in self._optimizers.items():
             optimizer.load_state_dict(state[name])
-            # Earlier versions did not save what was configured.
-            load_settings(optimizer, state.get("configured", {}).get(name, []), self._configured[name])
+            load_settings(optimizer, state["configured"][name], self._configured[name])
         self.steps = state["steps"]
         self._sums = {name: (total, n) for name, (total, n) in state["sums"].items()}
 

@@ -305,7 +305,7 @@ class Run(RunProgress):
 
     def recall_wrappers(self, saved: dict[str, Any]) -> None:
         """Let the wrappers of the evaluation environments remember what a checkpoint says, to evaluate or to act."""
-        memory, current = saved.get("evaluation_memory", []), self.environments.kind.memory
+        memory, current = saved["evaluation_memory"], self.environments.kind.memory
         if (note := self.environments.forgotten()) is not None:
             to_stderr(f"note: {note}")
         if not current:

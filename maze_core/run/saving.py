@@ -20,7 +20,7 @@ from maze_core.run.saved.metrics_file import METRICS_FILE
 if TYPE_CHECKING:
     from maze_core.run.run import Run
 
-EVALUATED = {"evaluation_memory": OrLeftOut(MEMORIES)}
+EVALUATED = {"evaluation_memory": MEMORIES}
 """The form of what a saved state says about evaluations."""
 
 
@@ -86,17 +86,16 @@ class Saving:
         run.policy.load_state_dict(checkpoint.model)
         for name, module in run.modules.items():
             module.load_state_dict(saved["modules"][name])
-        # An older version saved the number of updates with the learner.
-        run.state.load({"updates": saved["learner"].get("updates", 0), **saved})
+        run.state.load(saved)
         run.learner.load_state(saved["learner"])
-        run.side_learners.load_state(saved.get("side_learners", {}))
+        run.side_learners.load_state(saved["side_learners"])
         run.statistics.load_state(saved["statistics"])
         run.algorithm.load_state(saved["algorithm"])
-        run.environments.evaluation.load_memory(saved.get("evaluation_memory", []))
+        run.environments.evaluation.load_memory(saved["evaluation_memory"])
         run.torch_rng = saved["torch_rng"]
-        if run.cuda_rng is not None and saved.get("cuda_rng") is not None:  # earlier versions did not save it
+        if run.cuda_rng is not None and "cuda_rng" in saved:  # else it was saved on another kind of device
             run.cuda_rng = saved["cuda_rng"]
-        run.stop_pending = saved.get("stop_reason")
+        run.stop_pending = saved["stop_reason"]
         run.progress.env_steps = run.env_steps
         self._counters = run.state.saved()
         self._note_progress(saved)
@@ -109,7 +108,7 @@ class Saving:
         return root / name
 
     def _note_progress(self, saved: dict[str, Any]) -> None:
-        self.has_progress |= any(saved.get(name) for name in ("epoch", "env_steps", "updates"))
+        self.has_progress |= any(saved[name] for name in ("epoch", "env_steps", "updates"))
 
     def _captured(self) -> Checkpoint:
         """Return the complete state, which refers to what training changes."""
@@ -120,19 +119,19 @@ class Saving:
 
     def _everything(self) -> dict[str, Any]:
         run = self._run
-        beside = run.side_learners.state()
+
         torch_rng, cuda_rng = global_states(run.cuda_rng is not None)
         on_gpu = GeneratorState(torch.Generator(run.device))
         return {
-            **({"side_learners": varies(beside, OrLeftOut(beside))} if beside else {}),
             **run.state.saved(),
             "seconds": run.seconds,
             "learner": run.learner.state(),
+            "side_learners": run.side_learners.state(),
             "statistics": run.statistics.state(),
             "algorithm": run.algorithm.state(),
             "evaluation_memory": varies(run.wrapper_memory(), EVALUATED["evaluation_memory"]),
             "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
             "torch_rng": varies(torch_rng, GeneratorState(torch.Generator())),
-            **({} if cuda_rng is None else {"cuda_rng": varies(cuda_rng, OrLeftOut(OrNone(on_gpu)))}),
-            "stop_reason": varies(None if run.interrupted else run.stop_reason, OrLeftOut(OrNone(Text()))),
+            **({} if cuda_rng is None else {"cuda_rng": varies(cuda_rng, OrLeftOut(on_gpu))}),
+            "stop_reason": varies(None if run.interrupted else run.stop_reason, OrNone(Text())),
         }

@@ -8,21 +8,19 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from maze_core.base.saved_state import Count, Entries, Flag, Form, Number, OrLeftOut, OrNone, Text, varies
+from maze_core.base.saved_state import Count, Entries, Flag, Form, Number, OrNone, Text, varies
 
 _COUNT = Count()
 _FORMS: dict[str, Form] = {
-    "int": OrLeftOut(_COUNT),
-    "bool": OrLeftOut(Flag()),
-    "float": OrLeftOut(Number(0.0)),
-    "int | None": OrLeftOut(OrNone(_COUNT)),
-    "float | None": OrLeftOut(OrNone(Number())),
-    "str | None": OrLeftOut(OrNone(Text())),
-    "dict[str, dict[str, list[int]]]": OrLeftOut(
-        Entries({"from": [_COUNT], "whole": [_COUNT] * 3, "filled": [_COUNT] * 3})
-    ),
+    "int": _COUNT,
+    "bool": Flag(),
+    "float": Number(0.0),
+    "int | None": OrNone(_COUNT),
+    "float | None": OrNone(Number()),
+    "str | None": OrNone(Text()),
+    "dict[str, dict[str, list[int]]]": Entries({"from": [_COUNT], "whole": [_COUNT] * 3, "filled": [_COUNT] * 3}),
 }
-"""What a checkpoint may hold in the place of a field of each type; earlier versions lacked some."""
+"""What a checkpoint may hold in the place of a field of each type."""
 
 
 @dataclass(slots=True)
@@ -86,10 +84,9 @@ class RunState:
         return {each.name: varies(deepcopy(getattr(self, each.name)), _FORMS[str(each.type)]) for each in fields(self)}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Restore the result of `saved()`; fields that an older version did not save keep their value."""
+        """Restore the result of `saved()`."""
         for each in fields(self):
-            if each.name in saved:
-                setattr(self, each.name, deepcopy(saved[each.name]))
+            setattr(self, each.name, deepcopy(saved[each.name]))
 
 
 @dataclass(slots=True)

@@ -225,19 +225,6 @@ def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen
     assert max(ages) >= 1
 
 
-def test_a_checkpoint_of_an_earlier_version_lets_the_learner_compute_them():
-    env, first = sampler_of(lambda _: in_turns(3), 5)
-    first.collect()
-    state = first.state()
-    assert not np.isnan(state.pop("log_prob")[state["open"]]).any()
-    _, second = sampler_of(lambda _: in_turns(3), 5)
-    second.load_state(state)
-    assert carried_rows(second.collect()) is None
-    second.learn()
-    assert carried_rows(second.collect()) is not None
-    env.close()
-
-
 class Hundredfold:
     """A critic that returns a hundred times the observation."""
 

@@ -143,7 +143,10 @@ class Planted:
         found = {str(path.relative_to(self._world.folder)) for path in there} | self._touched(COMMANDS[command])
         for place in [place for place in found if Path(place).parts[1:]]:
             path = Path(place)
-            found |= {str(path.with_name(name.format(path.name))) for name in (".{}.new", "{}.tmp", ".{}.old")}
+            found |= {
+                str(path.with_name(name.format(path.name)))
+                for name in (".{}.0123abcd.new", "{}.tmp", ".{}.0123abcd.old")
+            }
             found.add(str(path.with_suffix(".tmp")))
         return sorted(found - {RUN, DEMOS})
 

@@ -21,6 +21,7 @@ from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble, part_config
 from maze_core.run import api
+from tests.run_records import record_of
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
@@ -246,25 +247,24 @@ RECORDS = [
     "{",
     DEEP,
     "{}",
-    '{"versions": {}, "preset": null, "summary": 3}',
-    '{"versions": {}, "preset": null, "summary": []}',
-    '{"versions": {}, "preset": []}',
-    '{"versions": {}, "preset": null, "action_space": 3}',
+    *(
+        json.dumps(checksummed({"format": 2, **record_of(**{name: value})}))
+        for name, value in [("summary", 3), ("summary", []), ("preset", []), ("action_space", 3), ("observers", None)]
+    ),
 ]
 MANIFESTS = [
     "[]",
     "3",
     DEEP,
     "{}",
-    '{"format": 1}',
-    '{"format": 1, "sha256": []}',
-    '{"format": 1, "sha256": {"../x": 1}}',
+    '{"format": []}',
     '{"format": 2}',
-    '{"format": 2, "files": {"../x": 1}, "sequence": 1, "beside": {}}',
-    json.dumps(checksummed({"format": 2, "files": {"../x": 1}, "sequence": 1, "beside": {}})),
-    json.dumps(checksummed({"format": 2, "files": []})),
+    '{"format": 2, "files": {"../x": 1}, "sequence": 1, "beside": {}, "run": null}',
+    *(
+        json.dumps(checksummed({"format": 2, "files": files, "sequence": 1, "beside": {}, "run": None}))
+        for files in ({"../x": 1}, [], {"model.safetensors": 3})
+    ),
 ]
-MANIFESTS += ['{"format": [], "sha256": {}}', '{"format": 1, "sha256": {"model.safetensors": 3}}']
 
 
 @pytest.mark.parametrize("text", RECORDS, ids=lambda text: text[-30:])

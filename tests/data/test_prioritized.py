@@ -187,23 +187,10 @@ def test_a_buffer_of_another_size_or_kind_takes_what_it_can(tmp_path):
     ReplayLog(tmp_path / "replay", plain).load(state)
     plain.load_open_state(opened)  # priorities are not asked for
     new = ReplayBuffer(OBSERVATION, ACTION, 500, priority_exponent=0.6)
-    ReplayLog(tmp_path / "replay", new).load({**state, "priorities": None})
+    ReplayLog(tmp_path / "replay", new).load(state)
     new.load_open_state({"selector": None})
     has_step = new._ahead[: new.rows] > 0
     np.testing.assert_array_equal(new.priorities[np.arange(new.rows)], has_step.astype(np.float32))
-
-
-def test_an_earlier_version_kept_the_priorities_beside_the_rows(tmp_path):
-    buffer = ReplayBuffer(OBSERVATION, ACTION, 60, priority_exponent=0.6)
-    obs = stepped(buffer, [1, 4, 7], 60, rng=np.random.default_rng(0))
-    slots = np.arange(buffer.settled - 57, buffer.settled) % 60
-    values = {"values": buffer.priorities[slots], "largest": buffer.priorities.largest}
-    state = ReplayLog(tmp_path / "replay", buffer).commit()
-    again = ReplayBuffer(OBSERVATION, ACTION, 60, priority_exponent=0.6)
-    ReplayLog(tmp_path / "replay", again).load({**state, "priorities": values})
-    again.load_open_state(None)
-    again.begin(obs)
-    np.testing.assert_array_equal(again.priorities[np.arange(60)], buffer.priorities[np.arange(60)])
 
 
 def test_the_tree_counts_for_the_memory():

@@ -283,16 +283,6 @@ def test_rewards_that_do_not_repeat_themselves_are_warned_of(processes):
     again.close()
 
 
-def test_a_state_from_before_there_was_one_still_fits():
-    env, again = (SerialVectorEnv(build(SeededWalk), 2) for _ in range(2))
-    out = begin(env)
-    drive(env, out, range(7))
-    state = env.state()
-    assert state.pop("memory") == [[], []]
-    assert state.pop("rewards").shape == (max(state["length"]), 2)
-    again.restore(SEEDS, state, {key: leaf.copy() for key, leaf in out.items()})
-
-
 @pytest.mark.parametrize(
     ("info", "expected"),
     [

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from maze_core.plugins.config.record import write_record
+from tests.run_records import record_of
+
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Any:
@@ -41,9 +44,8 @@ def make_run(tmp_path: Path) -> Any:
             "seconds": len(returns) / 2,
             "final_evaluation": {} if final is None else {"eval/return_mean": final},
         }
-        record = {"versions": {}, "preset": None}
-        record |= {"started": f"2026-01-{seed + 1:02}T00:00:00+00:00", "summary": summary, "init_from": init_from}
-        (folder / "run.json").write_text(json.dumps(record))
+        started = f"2026-01-{seed + 1:02}T00:00:00+00:00"
+        write_record(folder, record_of(started=started, summary=summary, init_from=init_from))
         return folder
 
     return build

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from maze_core.plugins.config.record import read_record, write_record
 from tests.maze_compare import made_runs
 
 make_run = made_runs.make_run
@@ -99,9 +100,8 @@ def test_compare_says_which_packages_were_others(make_run):
     folders = [make_run(f"v{seed}", [1.0], seed=seed, final=1.0) for seed in (0, 1)]
     assert "the runs differ only in their seeds" in maze("compare", *folders).output
     for number, folder in enumerate(folders, 1):
-        record = json.loads((folder / "run.json").read_text())
-        record["versions"] = {"maze-walk": f"{number}.0", "maze-ppo": "1.0", "maze-\x1b": ["odd"]}
-        (folder / "run.json").write_text(json.dumps(record))
+        versions = {"maze-walk": f"{number}.0", "maze-ppo": "1.0", "maze-\x1b": ["odd"]}
+        write_record(folder, {**read_record(folder), "versions": versions})
     said = maze("compare", *folders).output
     assert "the runs were written with different versions of maze-walk 1.0, 2.0\n" in said
     assert "differ only in their seeds" not in said

@@ -102,7 +102,8 @@ WRONG = {
     "deep JSON": (lambda: described(graph(), "[" * 100_000), "cannot be used"),
     "JSON of a list": (lambda: described(graph(), "[]"), "it is not a mapping"),
     "no version": (lambda: described(graph(), format=True), "no format version"),
-    "of later": (lambda: described(graph(), format=2), "its format is 2, but this maze-export reads up to 1"),
+    "of later": (lambda: described(graph(), format=2), "its format is 2, but this maze-export reads 1"),
+    "of earlier": (lambda: described(graph(), format=0), "its format is 0, but this maze-export reads 1"),
     "no space": (lambda: described(graph(), action_space=None), "does not describe a space"),
     "a huge space": (
         lambda: described(
@@ -159,18 +160,14 @@ def test_a_policy_for_other_spaces_is_refused(tmp_path, sees, does):
         opened(tmp_path, described(graph()), sees, does)
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_what_critics_alone_see_may_be_an_input_or_not(tmp_path, named):
-    """Files of earlier versions of maze-export have it."""
+def test_what_critics_alone_see_is_no_input(tmp_path):
     told = spaces.Dict({"observation": SEES, "critic": spaces.Box(-9, 9, (2,))})
-    model, taken = graph(), told if named else spaces.Dict({"observation": SEES})
-    if named:
-        model.graph.input.insert(0, helper.make_tensor_value_info("critic", TensorProto.FLOAT, ["batch", 2]))
-    data = described(model, json.dumps(Interface(taken, DOES).to_json()))
+    data = described(graph(), json.dumps(Interface(spaces.Dict({"observation": SEES}), DOES).to_json()))
     obs = {"observation": np.eye(4, dtype=np.float32)[:3], "critic": np.ones((3, 2), np.float32)}
     assert opened(tmp_path, data, sees=told).act(obs, RNGS * 3)["action"].tolist() == [0, 1, 2]
-    with pytest.raises(ConfigError, match="exported for the observation space"):
-        opened(tmp_path, data, sees=spaces.Dict({"observation": SEES, "other": SEES}))
+    for other in (spaces.Dict({"observation": SEES, "other": SEES}), told):
+        with pytest.raises(ConfigError, match="exported for the observation space"):
+            opened(tmp_path, described(graph(), json.dumps(Interface(other, DOES).to_json())), sees=told)
 
 
 def test_a_file_that_cannot_be_read(tmp_path):

@@ -220,7 +220,7 @@ def damage(folder, path, change):
         ("trajectories.json", lambda b: b.replace(b'"version": 2', b'"version": 3')),
         ("trajectories.json", lambda b: b.replace(b'"version": 2', b'"version": 1')),
         ("trajectories.json", other(version=3)),
-        ("trajectories.json", other(version=1)),  # its lines could do without checksums
+        ("trajectories.json", other(version=1)),
         ("complete.json", lambda b: b[:-9]),
         ("complete.json", lambda b: b.replace(b'"episodes": ', b'"episodes": 1')),
         ("complete.json", lambda b: b"{}"),
@@ -364,11 +364,11 @@ def test_actions_outside_their_box_are_refused_where_they_are_written_and_read(t
     assert len(load_trajectories(tmp_path / "good")) == 1
     with pytest.raises(TrajectoryError, match="episode 1: actions/action of step 1 holds "):
         record(tmp_path / "bad", [moved(space, good), moved(space, [good[0], bad])], seen, space)
-    with monkeypatch.context() as patch:  # as an earlier version wrote it
+    with monkeypatch.context() as patch:  # as a writer that checks nothing
         patch.setattr("maze_recordings.writer.wrong_in_column", lambda *anything: None)
-        record(tmp_path / "old", [moved(space, good), moved(space, [good[0], bad])], seen, space)
+        record(tmp_path / "unchecked", [moved(space, good), moved(space, [good[0], bad])], seen, space)
     with pytest.raises(TrajectoryError, match=r"actions/action.npy: episode 1, step 1 holds "):
-        load_trajectories(tmp_path / "old")
+        load_trajectories(tmp_path / "unchecked")
 
 
 def test_what_fails_before_its_first_episode_leaves_nothing_behind(tmp_path):

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_recordings.demonstrations import as_trained
 from maze_recordings.loader import load_trajectories
-from maze_recordings.recording_files import DESCRIPTION, EPISODES, TrajectoryError
+from maze_recordings.recording_files import DESCRIPTION, TrajectoryError
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
@@ -29,42 +29,24 @@ def steps_of(rewards, wrapped=None):
 SPACES = (spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))
 
 
-def recorded(folder, *episodes, wrappers=(), wrapped=False, old=False):
+def recorded(folder, *episodes, wrappers=(), wrapped=False):
     source = {"wrappers": [each.model_dump(mode="json") for each in wrappers]}
     with TrajectoryWriter(folder, *SPACES, source, wrapped_rewards=wrapped) as writer:
         for each in episodes:
             writer.add(each)
-    if old:  # as an earlier version wrote it
-        head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
-        kept = {key: value for key, value in head.items() if key not in ("rewards", "wrapped_rewards")}
-        (folder / DESCRIPTION).write_text(json.dumps(checksummed(kept)))
     return folder
 
 
 NORMALISED = PluginConfig(name="normalize_reward")
 
 
-def test_a_recording_of_an_earlier_version_is_read_and_says_what_it_holds(tmp_path):
-    folder = recorded(tmp_path / "a", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
-    (line,) = (folder / EPISODES).read_text().splitlines()  # what was paid below the wrappers
-    (folder / EPISODES).write_text(json.dumps(checksummed(unsealed(json.loads(line)) | {"episode_return": 50})) + "\n")
-    old = load_trajectories(folder)
-    assert old.rewards.tolist() == [1, 2]
-    assert old[0].episode_return == 3
-    assert old.description.rewards == "after the wrappers normalize_reward"
-    plain = load_trajectories(recorded(tmp_path / "b", steps_of([1, 2]), old=True))
-    assert plain.description.rewards == "of the environment"
-
-
-def test_recordings_are_joined_if_their_rewards_are_of_one_kind(tmp_path):
+def test_joined_recordings_have_the_rewards_that_all_of_them_have(tmp_path):
     recorded(tmp_path / "x" / "a", steps_of([1, 2], [3, 4]), wrapped=True)
     recorded(tmp_path / "x" / "b", steps_of([5]))
     both = load_trajectories(tmp_path / "x")
     assert both.rewards.tolist() == [1, 2, 5]
     assert both.wrapped_rewards is None
-    recorded(tmp_path / "x" / "c", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
-    with pytest.raises(TrajectoryError, match="the rewards are after the wrappers normalize_reward, those of"):
-        load_trajectories(tmp_path / "x")
+    assert both.description.rewards == "of the environment"
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])
@@ -123,5 +105,3 @@ def test_normalised_rewards_of_demonstrations_must_be_recorded(tmp_path):
     assert as_trained(load_trajectories(both), env, [NORMALISED], "here").rewards.tolist() == [3, 4]
     with pytest.raises(ConfigError, match="--wrapped-rewards"):
         as_trained(load_trajectories(both), env, [PluginConfig(name="other")], "here")
-    old = recorded(tmp_path / "old", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
-    assert as_trained(load_trajectories(old), env, [NORMALISED], "here").rewards.tolist() == [1, 2]

@@ -46,16 +46,6 @@ def test_a_resumed_run_knows_the_fraction_that_was_left(sac, whole_state, assert
     assert_same(*states)
 
 
-def test_checkpoints_of_earlier_versions_have_no_fraction_left(sac):
-    context = sac(SeededWalk)
-    context.train()
-    collector = context.run.algorithm.kept["collector"]
-    state = collector.state()
-    del state["due"]
-    collector.load_state(state)
-    assert collector.state()["due"] == [0, 1]
-
-
 def sizes_of(context, monkeypatch):
     """Trains and returns the rows of each batch."""
     sizes, collector = [], context.run.algorithm.kept["collector"]

@@ -9,6 +9,9 @@ from typing import Any
 import yaml
 from maze_sweep.pool import JobEnd
 
+from maze_core.plugins.config.record import write_record
+from tests.run_records import record_of
+
 
 class FakePool:
     """Ends the oldest job at each look, as `outcomes` says; a finished run's return is 10 lr + seed."""
@@ -51,4 +54,4 @@ def write_run(job: Any, epochs: int, outcome: str | None = None) -> None:
     lines = [{"epoch": i, "env_steps": i, "eval/return_mean": value * i / 3} for i in range(1, epochs + 1)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     summary = outcome and {"outcome": outcome, "reason": "done"}
-    (folder / "run.json").write_text(json.dumps({"versions": {}, "preset": None, "summary": summary}))
+    write_record(folder, record_of(summary=summary))

@@ -167,13 +167,6 @@ def test_a_runner_that_cannot_spread_a_sweep_says_so():
         open_pool(discovery.load("runner", "dev").Config(name="dev"), 2)
 
 
-def test_a_method_of_old_is_not_passed_over(monkeypatch):
-    plugin = discovery.load("runner", "dev")
-    monkeypatch.setattr(plugin, "sweep_pool", lambda self, jobs: None, raising=False)
-    with pytest.raises(ConfigError, match=r"(?s)cannot run a sweep.*in the entry-point group maze.sweep_pools"):
-        open_pool(plugin.Config(name="dev"), 2)
-
-
 def test_jobs_are_plain_data(tmp_path):
     each = job(tmp_path, "a")
     assert json.loads(json.dumps(each.config)) == each.config

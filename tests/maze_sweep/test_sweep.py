@@ -350,7 +350,6 @@ def test_a_run_of_another_point_is_no_result(tmp_path, changes):
 
 @pytest.mark.parametrize("name", [PLAN, "trials.json"])
 def test_every_change_of_a_sweeps_files_is_noticed(tmp_path, name):
-    """Those of earlier versions have no checksum; then only what cannot be read is."""
     run(sweep(tmp_path / "s"), FakePool())
     file = tmp_path / "s" / name
     data = file.read_bytes()
@@ -360,10 +359,20 @@ def test_every_change_of_a_sweeps_files_is_noticed(tmp_path, name):
         file.write_bytes(changed)
         with pytest.raises(ConfigError, match=rf"{re.escape(name)}(:| is) .*damaged|\.json is damaged"):
             Sweep(make_plan(RAW), tmp_path / "s")
-    old = data[begin:] if name == PLAN else json.dumps(json.loads(data)["trials"]).encode()
-    for undamaged in (old, data):
-        file.write_bytes(undamaged)
-        assert len(Sweep(make_plan(RAW), tmp_path / "s").trials) > 1
+    file.write_bytes(data)
+    assert len(Sweep(make_plan(RAW), tmp_path / "s").trials) > 1
+
+
+def test_a_plan_is_used_without_its_checksum_but_not_the_record_of_trials(tmp_path):
+    run(sweep(tmp_path / "s"), FakePool())
+    plan, trials = tmp_path / "s" / PLAN, tmp_path / "s" / "trials.json"
+    plan.write_text(plan.read_text().partition("\n")[2])  # as its user is told to do
+    assert len(Sweep(make_plan(RAW), tmp_path / "s").trials) > 1
+    saved = json.loads(trials.read_text())
+    for value in (saved["trials"], {"trials": saved["trials"]}):
+        trials.write_text(json.dumps(value))
+        with pytest.raises(ConfigError, match=r"trials\.json is damaged"):
+            Sweep(make_plan(RAW), tmp_path / "s")
 
 
 def test_without_a_folder_one_is_made_below_runs(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from maze_devkit.envs import SeededWalk
 from maze_tensorboard import event_file
 from maze_tensorboard.callback import TensorBoard
-from maze_tensorboard.event_file import EventFile, read_records
+from maze_tensorboard.event_file import read_records
 
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -166,29 +166,6 @@ def test_another_configuration_is_written_beside_the_old_one(make_run):
     assert curves(reader(make_run().run_dir))["config"] == 1
     train(make_run(resumed=True, steps=2000), [])
     assert curves(reader(make_run().run_dir))["config"] == 2
-
-
-def test_files_of_earlier_versions_are_read_as_tensorboard_reads_them(make_run, make_epoch):
-    """They withdrew points by a record of the file that came after."""
-    from tensorboard.compat.proto.event_pb2 import SessionLog
-
-    run = make_run()
-    train(run, [])
-    one_file(run).unlink()
-    old = EventFile(run.run_dir / FOLDER)
-    for step in (100, 200, 300):
-        old.write_points({"loss/x": step}, step)
-    newer = run.run_dir / "newer"
-    newest = EventFile(newer)
-    newest._write(step=201, session_log=SessionLog(status=SessionLog.START))
-    newest.write_points({"loss/x": 301}, 300)
-    newest.write_points({"final/x": 1}, 300)
-    next(newer.iterdir()).rename(run.run_dir / FOLDER / "events.out.tfevents.3000000000.0001")
-    train(make_run(resumed=True, epoch=3, env_steps=300), [make_epoch(4, loss__x=4.0)], final=2.0)
-    shown = curves(reader(run.run_dir))
-    assert shown["loss/x"] == [(100, 100.0), (200, 200.0), (300, 301.0), (400, 4.0)]
-    assert [value for _, value in shown["final/x"]] == [2.0]
-    assert one_file(run)
 
 
 def one_file(run):

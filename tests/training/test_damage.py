@@ -12,6 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from maze_core.base import files
+from maze_core.base.plain_json import checksummed
 from maze_core.base.saved_state import check_state
 from maze_core.cli.main import app
 from maze_core.plugins.config import checksummed_yaml
@@ -20,6 +21,7 @@ from maze_core.plugins.config.record import read_record, write_record
 from maze_core.run import api
 from maze_core.run.saved import run_record
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from tests.run_records import record_of
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -111,24 +113,9 @@ def test_the_whole_configuration_of_another_run_is_not_taken_up(run, trained_oth
     assert maze(*commands(run)["show"])[0] == 0
 
 
-def test_the_configuration_of_a_run_of_an_earlier_version_is_taken_up(run):
-    record = read_record(run)
-    del record["config_sha256"]
-    write_record(run, record)
-    for name, command in commands(run).items():
-        assert maze(*command)[0] == 0, name
-
-
-@pytest.mark.parametrize("earlier", [False, True])
 @pytest.mark.parametrize("writes", [0, 1, 2, 3])
-def test_a_resume_that_is_killed_while_it_changes_the_configuration(
-    run, trained_otherwise, monkeypatch, writes, earlier
-):
+def test_a_resume_that_is_killed_while_it_changes_the_configuration(run, trained_otherwise, monkeypatch, writes):
     """It writes `run.json`, `config.yaml` and `run.json`; whatever was written, the run is read and goes on."""
-    if earlier:
-        record = read_record(run)
-        del record["config_sha256"]
-        write_record(run, record)
     done, write = count(), files.write_bytes
 
     def killed(*given):
@@ -141,7 +128,7 @@ def test_a_resume_that_is_killed_while_it_changes_the_configuration(
     with pytest.raises(KeyboardInterrupt):
         api.resume(run, ["algorithm.n_epochs=5"])
     monkeypatch.undo()
-    assert len(read_record(run).get("config_sha256", [])) == ([1, 2, 2, 1] if not earlier else [0, 2, 2, 1])[writes]
+    assert len(read_record(run)["config_sha256"]) == [1, 2, 2, 1][writes]
     for name, command in commands(run).items():
         assert maze(*command)[0] == 0, name
     assert len(read_record(run)["config_sha256"]) == 1
@@ -170,7 +157,7 @@ def test_a_run_without_its_record_is_none(run):
         assert f"there is no {run / 'run.json'}, which every run needs" in said[0]
 
 
-def test_a_changed_record_is_damaged_and_one_without_format_and_checksum_is_of_an_earlier_version(run):
+def test_a_changed_record_is_damaged_and_one_without_checksum_or_format_too(run):
     path = run / "run.json"
     text = path.read_text()
     path.write_text(text.replace("Discrete(2)", "Discrete(3)"))
@@ -182,19 +169,15 @@ def test_a_changed_record_is_damaged_and_one_without_format_and_checksum_is_of_a
     path.write_text(json.dumps(unsealed))
     assert "its checksum is missing" in maze(*commands(run)["resume"])[1][0]
     del unsealed["format"]
-    path.write_text(json.dumps(unsealed))
-    assert maze(*commands(run)["resume"])[0] == 0
-    assert "sha256" in json.loads(path.read_text())
+    for written, problem in ((unsealed, "its checksum is missing"), (checksummed(unsealed), "it has another format")):
+        path.write_text(json.dumps(written))
+        code, said = maze(*commands(run)["resume"])
+        assert code == 2
+        assert problem in said[0]
 
 
 def test_a_record_is_what_was_written(tmp_path):
-    record = {
-        "versions": {},
-        "preset": None,
-        "a": [1, 2.5, None],
-        "b": {"nan": float("inf"), "ä": "\u2028"},
-        "summary": None,
-    }
+    record = record_of(a=[1, 2.5, None], b={"nan": float("inf"), "ä": "\u2028"})
     write_record(tmp_path, record)
     assert read_record(tmp_path) == record
 

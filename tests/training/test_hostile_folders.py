@@ -69,10 +69,10 @@ def members(run):
 
 
 PLANTED = (
-    ".run.json.new", ".config.yaml.new", ".network.svg.new", ".metrics.jsonl.new", "metrics.tmp", ".checkpoints.new",
-    "checkpoints/.last.new", "checkpoints/.last.old", "checkpoints/.previous.new", "checkpoints/.best.new",
-    "checkpoints/.last.0123abcd.new", "checkpoints/.last.0123abcd.old", ".run.json.0123abcd.new",
-    "checkpoints/last/.manifest.json.new", "replay/000001.rows", "replay/000009.rows", "tensorboard/x",
+    ".run.json.0123abcd.new", ".config.yaml.0123abcd.new", ".network.svg.0123abcd.new", ".metrics.jsonl.0123abcd.new",
+    "metrics.tmp", ".checkpoints.0123abcd.new", "checkpoints/.last.0123abcd.new", "checkpoints/.last.0123abcd.old",
+    "checkpoints/.previous.0123abcd.new", "checkpoints/.best.0123abcd.new",
+    "checkpoints/last/.manifest.json.0123abcd.new", "replay/000001.rows", "replay/000009.rows", "tensorboard/x",
 )  # fmt: skip
 
 

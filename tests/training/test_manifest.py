@@ -15,9 +15,9 @@ from maze_core.plugins.config.plain_yaml import to_yaml
 from maze_core.plugins.config.record import read_record, run_id, write_record
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.manifest import Extent, is_whole, read_manifest
+from tests.run_records import record_of
 
 EXTENTS = {"metrics.jsonl": Extent(1234, "a" * 64)}
-RECORD = {"versions": {"torch": "2.6"}, "preset": None, "parameters": {"policy": 3}, "summary": None}
 
 
 @pytest.fixture
@@ -57,34 +57,42 @@ def test_a_lost_line_of_a_manifest_is_noticed(folder):
                 read_manifest(folder)
 
 
-@pytest.mark.parametrize("name", ["sequence", "beside", "files", "sha256", "format"])
+def lose(path, name):
+    """Rewrite a file without one of its values; its checksum is that of the others."""
+    values = unsealed(json.loads(path.read_bytes()))
+    if name != "sha256":
+        del values[name]
+        values = with_checksum(values)
+    path.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("name", ["sequence", "beside", "files", "run", "format", "sha256"])
 def test_a_manifest_without_one_of_its_values_is_damaged(folder, name):
-    path = folder / "manifest.json"
-    values = json.loads(path.read_bytes())
-    path.write_text(json.dumps({key: value for key, value in values.items() if key != name}))
-    with pytest.raises(ValueError):
-        read_manifest(folder)
-
-
-def test_a_manifest_of_an_earlier_version_is_read(folder):
-    path = folder / "manifest.json"
-    values = json.loads(path.read_bytes())
-    earlier = {"format": 1, "sha256": values["files"], "sequence": 4, "beside": values["beside"]}
-    path.write_text(json.dumps(earlier, indent=1))
-    assert read_checkpoint(folder).extents == EXTENTS
-    assert read_manifest(folder).sequence == 4
-    path.write_text(json.dumps({key: earlier[key] for key in ("format", "sha256")}))
-    assert read_manifest(folder).sequence == 0
+    lose(folder / "manifest.json", name)
+    damaged = {"format": "it has format null", "sha256": r"manifest\.json is damaged: its checksum is missing"}
+    problem = damaged.get(name, rf"manifest\.json is damaged: it has no '{name}'")
+    with pytest.raises(CheckpointError, match=f"cannot be used: {problem}"):
+        read_checkpoint(folder)
 
 
 def test_a_flipped_bit_in_a_record_is_noticed(tmp_path):
-    write_record(tmp_path, RECORD)
+    write_record(tmp_path, record_of(versions={"torch": "2.6"}))
     path = tmp_path / "run.json"
     data = path.read_bytes()
     for changed in flips(data, 10**9):
         path.write_bytes(changed)
         with pytest.raises(ConfigError, match=r"run\.json is damaged"):
             read_record(tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted({*record_of(), "format", "sha256"} - {"summary"}))
+def test_a_record_without_one_of_its_values_is_damaged(tmp_path, name):
+    write_record(tmp_path, record_of())
+    lose(tmp_path / "run.json", name)
+    problem = {"format": "it has another format", "sha256": "its checksum is missing"}.get(name, f"it has no '{name}'")
+    with pytest.raises(ConfigError, match=rf"run\.json is damaged: {problem}"):
+        read_record(tmp_path)
+    assert run_id(tmp_path) is None
 
 
 def test_a_flipped_bit_in_a_configuration_is_noticed(tmp_path):
@@ -121,13 +129,3 @@ def test_a_record_of_another_run_is_noticed(quick):
     shutil.copy(other.run_dir / "run.json", own.run_dir / "run.json")
     with pytest.raises(CheckpointError, match=r"or run\.json is"):
         read_checkpoint(own.run_dir / "checkpoints" / "last")
-
-
-def test_an_earlier_version_named_no_run(quick):
-    context = quick()
-    context.train()
-    folder = context.run_dir / "checkpoints" / "last"
-    facts = unsealed(json.loads((folder / "manifest.json").read_text()))
-    assert facts.pop("run") == run_id(context.run_dir)
-    (folder / "manifest.json").write_text(json.dumps(with_checksum(facts)))
-    assert read_checkpoint(folder).state

@@ -61,6 +61,17 @@ CASES = [
     ("impala", "algorithm/actors/jobs/0/2", None, "jobs/0/2 should be an integer from 0, but is null"),
     ("es", "algorithm/next_pair", 2**53, "next_pair should be an integer from 0"),
 ]
+MISSING = {
+    "ppo": [
+        "updates", "largest_batch", "stop_reason", "evaluation_memory", "side_learners", "learner/configured",
+        "learner/configured/optimizer", "learner/sums", f"{COLLECTOR}/begun",
+        f"{COLLECTOR}/env/rewards", f"{COLLECTOR}/env/memory", f"{COLLECTOR}/env/episode",
+    ],
+    "dqn": [
+        f"{COLLECTOR}/due", f"{COLLECTOR}/sink", f"{COLLECTOR}/open/selector", f"{COLLECTOR}/open/selector/end",
+        f"{COLLECTOR}/replay/frames", f"{COLLECTOR}/replay/open_frames", f"{COLLECTOR}/replay/selector",
+    ],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +90,8 @@ def trained(tmp_path_factory):
     return run
 
 
-def altered(folder, path, value):
+def altered(folder, path, *value):
+    """Rewrite the newest checkpoint with another value in a place, or without it."""
     last = folder / "checkpoints" / "last"
     saved = read_checkpoint(last)
     *keys, name = (int(key) if key.isdecimal() else key for key in path.split("/"))
@@ -87,7 +99,10 @@ def altered(folder, path, value):
     for key in keys:
         holder = holder[key]
     assert name in holder if isinstance(holder, dict) else name < len(holder)
-    holder[name] = value
+    if value:
+        (holder[name],) = value
+    else:
+        del holder[name]
     write_checkpoint(last, replace(saved, state=saved.state))
 
 
@@ -99,6 +114,16 @@ def test_an_altered_value_is_refused_by_its_name(trained, tmp_path, name, path, 
         api.reopen(folder, ["algorithm.n_epochs=2"])
     assert caught.value.exit_code == 2
     assert caught.value.__class__.__name__ in ("CheckpointError", "ConfigError")
+
+
+@pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in MISSING.items() for path in paths])
+def test_a_missing_value_is_refused_by_its_name(trained, tmp_path, name, path):
+    folder = shutil.copytree(trained(name), tmp_path / "run")
+    altered(folder, path)
+    *_, key = path.split("/")
+    with pytest.raises(CheckpointError, match=f"should be a mapping with '{key}', but lacks it") as caught:
+        api.reopen(folder, ["algorithm.n_epochs=2"])
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def read_identity(run_dir: Path, name: str) -> dict[str, str]:
     It is of no use where it is damaged, or was written for another run.
     """
     try:
-        values = unsealed(parse_object(files.read_bytes(run_dir / name, _IDENTITY_BYTES)), required=False)
+        values = unsealed(parse_object(files.read_bytes(run_dir / name, _IDENTITY_BYTES)))
     except FileNotFoundError:
         return {}
     except ValueError as error:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Count, OrLeftOut, varies
+from maze_core.base.saved_state import Count, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, torch_generator
 from maze_core.base.tree import subtree
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
@@ -23,7 +23,6 @@ from maze_core.collect.stepper import Stepper
 from maze_core.collect.workers.remote import RemoteCollector, can_share_replay
 from maze_core.data.replay.by_sequence import BySequence
 from maze_core.data.sequences import POLICY
-from maze_core.envs.vector import agents_of
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.setting_names import setting
 
@@ -272,15 +271,14 @@ class ReplayCollector(Collector):
 
     def state(self) -> dict[str, Any]:
         """Write new rows to disk; return all random states, that of the environments, and which rows belong to it."""
-        sink = self._sink.state()
         return {
             **self._stepper.state(),
             **(self._planning or self._agent).state(),
             "first_policy": self._first_agent.state(),
             "warm": self._warm,
-            "due": varies([self._due.numerator, self._due.denominator], OrLeftOut([Count(), Count(1)])),
+            "due": varies([self._due.numerator, self._due.denominator], [Count(), Count(1)]),
             **self._stored.state(),
-            "sink": varies(sink, OrLeftOut(sink)),
+            "sink": self._sink.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -290,20 +288,12 @@ class ReplayCollector(Collector):
             CheckpointError: rows on disk are missing or damaged.
             ConfigError: the state is of another number of environments.
         """
-        several, remembers = bool(agents_of(self._env)), self._agent.memory is not None
-        if (several and "sink" not in state) or ((several or remembers) and "selector" not in (state["open"] or {})):
-            of = "several agents" if several else "a policy with memory"
-            raise ConfigError(
-                f"an earlier version saved the replay data of {of}, with which this one cannot go on",
-                "algorithm",
-                "Next: a new run with --init-from, which takes the parameters over.",
-            )
         (self._planning or self._agent).load_state(state)
         self._first_agent.load_state(state["first_policy"])
-        self._due = Fraction(*state.get("due", (0, 1))) % 1  # earlier versions had none
+        self._due = Fraction(*state["due"]) % 1
         self._stored.load_state(state)
         self._warm = state["warm"] and self.replay.ready
-        self._sink.load_state(state.get("sink", {}))
+        self._sink.load_state(state["sink"])
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
             self._sink.begin()

@@ -171,6 +171,6 @@ class RolloutCollector(Collector):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
-        if self._reward_scale is not None and "reward_scale" in state:
+        if self._reward_scale is not None and "reward_scale" in state:  # else it is a new setting of a resumed run
             self._reward_scale.load_state(state["reward_scale"])
         self._sampler.load_state({name: value for name, value in state.items() if name != "reward_scale"})

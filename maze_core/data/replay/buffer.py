@@ -10,7 +10,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.saved_state import Count, Leaf, OrLeftOut, OrNone, check_range, varies
+from maze_core.base.saved_state import Count, Leaf, check_range, varies
 from maze_core.base.tree import gather_rows, subtree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
@@ -359,33 +359,28 @@ class ReplayBuffer(Ring):
 
         Those of environments with one agent are written by `begin`.
         """
-        selector = self.selector.state()
-        state: dict[str, Any] = {"selector": varies(selector, OrLeftOut(selector))}
+        state: dict[str, Any] = {"selector": self.selector.state()}
         if len(self._latest):
             rows = {name: Leaf(spec.dtype, (None, *spec.shape)) for name, spec in self.specs.items()}
-            latest = OrLeftOut(Leaf(self._latest.dtype, self._latest.shape, _NONE, 2**53))
+            latest = Leaf(self._latest.dtype, self._latest.shape, _NONE, 2**53)
             state["first"] = varies(self.settled, Count())
             state["rows"] = varies(self.read(self.settled, self.open), rows)
             state["latest"] = varies(self._latest.copy(), latest)
-        return varies(state, OrNone(state))
+        return state
 
-    def check_open_state(self, state: dict[str, Any] | None) -> None:
+    def check_open_state(self, state: dict[str, Any]) -> None:
         """Raise ConfigError if the result of `open_state()` is of another selector."""
-        if state is not None:
-            self.selector.check_state(state.get("selector"))
+        self.selector.check_state(state["selector"])
 
-    def load_open_state(self, state: dict[str, Any] | None) -> None:
+    def load_open_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `open_state()`, after the final rows."""
-        if state is None:  # earlier versions had none of environments with one agent
-            return
         if len(self._latest):
             if state["first"] != self.rows or len({len(leaf) for leaf in state["rows"].values()}) != 1:
                 raise ValueError("its open rows do not follow the others")
             self.restore(self.rows, state["rows"])
             self._latest[:] = np.minimum(state["latest"], self.rows - 1)
             self.open = self.rows - state["first"]
-        if "selector" in state:
-            self.selector.load_state(state["selector"])
+        self.selector.load_state(state["selector"])
 
     def open_frames(self) -> dict[str, list[list[int]]]:
         """Return the numbers of the frames that the open rows show, by leaf."""
@@ -395,4 +390,4 @@ class ReplayBuffer(Ring):
     def expect_open(self, frames: Mapping[str, list[list[int]]]) -> None:
         """Let `begin` find the open rows of a checkpoint among its frames; `frames`: the result of `open_frames()`."""
         for key, store in self.frames.items():
-            store.expect_open(frames.get(key))
+            store.expect_open(frames[key])

@@ -148,9 +148,9 @@ class FrameStore(Ring):
         """Return the numbers of the frames that rows of the buffer show, [n, frames]."""
         return self._shown[rows]
 
-    def expect_open(self, shown: list[list[int]] | None) -> None:
-        """Let the next `append` find the open rows of a checkpoint among its frames; `shown`: theirs; None: unknown."""
-        self._expected = None if shown is None else np.array(shown, np.int64)
+    def expect_open(self, shown: list[list[int]]) -> None:
+        """Let the next `append` find the open rows of a checkpoint among its frames; `shown`: theirs."""
+        self._expected = np.array(shown, np.int64)
 
     def add(self, stacks: np.ndarray, before: np.ndarray | None) -> np.ndarray:
         """Store observations; return their frame numbers, [n, frames].
@@ -234,12 +234,12 @@ class FrameStore(Ring):
         """Return how the ring is used, for `expect`."""
         return {"shown": len(self._shown), "capacity": self.capacity, "first": self._first}
 
-    def expect(self, rows: int, ring: Mapping[str, int] | None = None) -> None:
+    def expect(self, rows: int, ring: Mapping[str, int]) -> None:
         """Prepare for the frames of rows that were restored, of `rows` written so far.
 
-        `ring`: the result of `ring()` when they were saved, which is followed for as many rows; None: unknown.
+        `ring`: the result of `ring()` when they were saved, which is followed for as many rows.
         """
-        if ring is not None and ring["shown"] == len(self._shown):
+        if ring["shown"] == len(self._shown):
             self._first = ring["first"]
             if ring["capacity"] > self.capacity:
                 self._grow(ring["capacity"])

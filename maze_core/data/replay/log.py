@@ -23,7 +23,7 @@ import numpy as np
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
 from maze_core.base.file_systems import flush
-from maze_core.base.saved_state import Count, Each, Entries, OrLeftOut, OrNone, Text, varies
+from maze_core.base.saved_state import Count, Each, Entries, Text, varies
 from maze_core.base.terminal_text import argument
 from maze_core.data.replay.frames import FrameStack, FrameStore
 
@@ -41,7 +41,7 @@ _FRAMES = {
     "rows": Count(),
     "segments": Each(_SEGMENT),
     "stack": {"frames": Count(2, 33), "axis": Count(-1, 1)},
-    "ring": OrLeftOut(OrNone({"shown": Count(), "capacity": Count(), "first": Count()})),
+    "ring": {"shown": Count(), "capacity": Count(), "first": Count()},
 }
 """The forms of a segment in a saved state, and of a leaf that is a stack of frames."""
 
@@ -95,14 +95,16 @@ class ReplayLog:
         return {
             **self._rows.commit(),
             "steps": varies(buffer.steps, Count()),
-            "frames": varies(frames, OrLeftOut(Entries(_FRAMES))),
-            "open_frames": varies(buffer.open_frames(), OrLeftOut(Entries(Each(Each(Count()))))),
-            "selector": varies(rings, OrLeftOut(rings)),
+            "frames": varies(frames, Entries(_FRAMES)),
+            "open_frames": varies(buffer.open_frames(), Entries(Each(Each(Count())))),
+            "selector": rings,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Fill the buffer with the rows in the result of `commit()`, as far back as its capacity allows."""
-        buffer, saved = self._buffer, state.get("frames", {})  # earlier versions stored all leaves whole
+        buffer, saved = self._buffer, state["frames"]
+        if saved.keys() != state["open_frames"].keys():
+            raise ValueError("its open rows have other stacks of frames than the rest")
         stacks = {key: FrameStack(**each["stack"]) for key, each in saved.items()}
         if stacks != {key: store.stack for key, store in buffer.frames.items()}:
             buffer.lay_out(stacks, buffer.capacity)
@@ -110,13 +112,11 @@ class ReplayLog:
         self._rows.load(state)
         buffer.steps = state["steps"]
         for key, store in buffer.frames.items():
-            store.expect(saved[key]["rows"], saved[key].get("ring"))
+            store.expect(saved[key]["rows"], saved[key]["ring"])
             self._frames[key].load(saved[key])
-        buffer.expect_open(state.get("open_frames", {}))
+        buffer.expect_open(state["open_frames"])
         for prefix, log in self._rings.items():
             log.load(state["selector"][prefix])
-        if state.get("priorities") is not None:  # earlier versions kept them here
-            buffer.selector.load_state(state["priorities"])
 
     def prune(self, documents: Iterable[str]) -> None:
         """Delete the files that neither a document nor the newest `commit()` refers to.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.saved_state import Count, Leaf, Number, OrLeftOut, varies
+from maze_core.base.saved_state import Count, Leaf, Number, varies
 
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6
@@ -114,7 +114,7 @@ class Priorities:
         return {
             "values": varies(values, Leaf(np.dtype(np.float32), (None,), 0.0, np.inf)),
             "largest": varies(self.largest, Number(float(np.finfo(np.float32).tiny))),
-            "end": varies(end, OrLeftOut(Count())),
+            "end": varies(end, Count()),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:

@@ -195,8 +195,7 @@ class ByPriority(Selector):
     def load_state(self, state: dict[str, Any] | None) -> None:
         """Restore the result of `state()`. With None the steps keep the largest priority, that of new ones."""
         if state is not None:
-            # Earlier versions had the priorities of the final rows only.
-            self.priorities.load_state({"end": self.buffer.settled, **state})
+            self.priorities.load_state(state)
             self.priorities.remove(np.flatnonzero(self.buffer.steps_of.ahead == 0))
             if self.buffer.steps and not self.priorities.total:
                 raise ValueError("none of its steps has a priority")

@@ -154,7 +154,7 @@ class AgentsVectorEnv:
         self._seeds = seeds
         self._begin(np.array(state["episode"], np.int64))
         self._log.load(state)
-        self.load_memory(state.get("memory", []))
+        self.load_memory(state["memory"])
         self._clock = len(state["rewards"])
         for key, leaf in state["observation"].items():
             self._current[key][...] = leaf

@@ -33,7 +33,7 @@ def load_settings(optimizer: Optimizer, saved: Sequence[dict[str, Any]], configu
         saved: what was configured in the run that saved it.
         configured: what is configured now.
     """
-    for group, before, now in zip(optimizer.param_groups, saved, configured, strict=False):
+    for group, before, now in zip(optimizer.param_groups, saved, configured, strict=True):
         group.update({key: value for key, value in now.items() if key in before and _plain(before[key]) != value})
 
 

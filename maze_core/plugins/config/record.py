@@ -22,9 +22,21 @@ ID = "id"
 
 _BYTES = 10_000_000
 _FORMAT = 2
-"""The format of `run.json`; files of earlier versions name none, and the oldest have no checksum."""
 _DIGESTS = "config_sha256"
 """The key with the checksums that `config.yaml` may have: one, but two while a changed one replaces it."""
+_TYPES: dict[str, Any] = {
+    ID: str,
+    "started": str,
+    "versions": dict,
+    "preset": str | None,
+    "init_from": str | None,
+    "parameters": dict,
+    "observers": dict,
+    "observation_space": str,
+    "action_space": str,
+    _DIGESTS: list,
+}
+"""What every record has from its first moment; `summary` comes with the end of the run."""
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
@@ -46,8 +58,8 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / RECORD
     try:
         record = parse_object(files.read_bytes(path, _BYTES))
-        record = unsealed(record, required="format" in record)
-        if record.pop("format", _FORMAT) != _FORMAT:
+        record = unsealed(record)
+        if record.pop("format", None) != _FORMAT:
             raise ValueError(f"it has another format than {_FORMAT}, which this version of Maze reads")
     except FileNotFoundError:
         raise ConfigError(f"there is no {printable(path)}, which every run needs") from None
@@ -55,23 +67,21 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{printable(path)} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
-    if not {"versions", "preset"} <= record.keys():  # every version wrote them
-        raise ConfigError(f"{printable(path)} is damaged: it is not the record of a run")
-    summary, digests = record.get("summary"), record.get(_DIGESTS)
-    texts = [record.get(name) for name in ("preset", "observation_space", "action_space")]
-    right = isinstance(summary, dict | None) and all(isinstance(text, str | None) for text in texts)
-    if not right or not isinstance(digests, list | None):
+    if missing := _TYPES.keys() - record.keys():
+        raise ConfigError(f"{printable(path)} is damaged: it has no {min(missing)!r}")
+    right = all(isinstance(record[name], kind) for name, kind in _TYPES.items())
+    if not right or not isinstance(record.get("summary"), dict | None):
         raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
 
 
 def run_id(folder: Path) -> str | None:
-    """Return the name that a run has among all; None in runs of earlier versions, and where `run.json` is damaged."""
+    """Return the name that a run has among all; None where `run.json` is missing or damaged."""
     try:
-        found = read_record(folder).get(ID)
+        found: str = read_record(folder)[ID]
     except ConfigError:
         return None
-    return found if isinstance(found, str) else None
+    return found
 
 
 def changed_since(folder: Path, besides: Sequence[str] = ()) -> list[str]:
@@ -80,10 +90,9 @@ def changed_since(folder: Path, besides: Sequence[str] = ()) -> list[str]:
     Each as `NAME 1.0 (not installed here)` or `NAME 1.0 (here 2.0)`; without Python and those in `besides`.
     """
     try:
-        versions = read_record(folder)["versions"]
+        found = read_record(folder)["versions"].items()
     except ConfigError:
         return []
-    found = versions.items() if isinstance(versions, dict) else ()
     pairs = [(name, before, _version_here(name)) for name, before in found if name not in ("python", *besides)]
     return [
         f"{printable(name, 60)} {printable(before, 20)} ({f'here {now}' if now else 'not installed here'})"
@@ -106,5 +115,6 @@ def with_configurations(record: dict[str, Any], digests: list[str]) -> dict[str,
 
 
 def configurations(record: dict[str, Any]) -> list[str]:
-    """Return the checksums that the `config.yaml` of a run may have; empty in records of earlier versions."""
-    return record.get(_DIGESTS) or []
+    """Return the checksums that the `config.yaml` of a run may have; empty before it is written."""
+    found: list[str] = record.get(_DIGESTS, [])
+    return found

@@ -10,22 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from maze_core.base import files
 from maze_core.base.free_ram import free_ram
-from maze_core.base.plain_json import CHECKSUM, checksummed, parse_object, unsealed
+from maze_core.base.plain_json import checksummed, is_count, parse_object, unsealed
 
 FORMAT = 2
-_BEFORE = 1
-"""The format of earlier versions: without a checksum of its own, and with other names."""
 CHECKPOINTS = "checkpoints"
 MODEL, STATE, STATE_TENSORS, MANIFEST = "model.safetensors", "state.json", "state.safetensors", "manifest.json"
 CONTENTS = (MODEL, STATE, STATE_TENSORS)
 LAST, PREVIOUS, BEST = "last", "previous", "best"
 
+_FACTS = ("files", "sequence", "beside", "run")
+"""The keys of a manifest, in the order of the fields of `Manifest`."""
 _MANIFEST_BYTES = 1_000_000
 _STATE_BYTES = 200_000_000
 
@@ -44,12 +44,12 @@ class Manifest:
 
     sha256: dict[str, str]
     """Checksums of the checkpoint's files by name."""
-    sequence: int = 0
-    """Increases with every checkpoint of a run; 0 in those of earlier versions."""
-    extents: dict[str, Extent] = field(default_factory=dict)
+    sequence: int
+    """Increases with every checkpoint of a run."""
+    extents: dict[str, Extent]
     """Extents of the run directory's append-only files at that moment."""
-    run: str | None = None
-    """The `run_id` of its run; None in those of earlier versions."""
+    run: str | None
+    """The `run_id` of its run; None where that was not known, since `run.json` was damaged."""
 
     def encode(self) -> bytes:
         """Return the file's contents."""
@@ -67,21 +67,17 @@ def read_manifest(folder: Path) -> Manifest:
     """
     try:
         data = parse_object(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
-        if data.get("format") == _BEFORE:
-            data = {**data, "files": data.pop(CHECKSUM, None)}
-        elif data.get("format") == FORMAT:
+        if (found := data.get("format")) == FORMAT:
             data = unsealed(data)
     except ValueError as error:
         raise ValueError(f"{MANIFEST} is damaged: {error}") from error
-    if data.get("format") not in (_BEFORE, FORMAT):
-        found = json.dumps(data.get("format"))[:40]
-        raise ValueError(f"it has format {found}; this version of Maze reads formats {_BEFORE} and {FORMAT}")
-    checksums, sequence, extents = data.get("files"), data.get("sequence", 0), data.get("beside", {})
-    if not isinstance(checksums, dict) or type(sequence) is not int or not isinstance(extents, dict):
-        raise ValueError(f"{MANIFEST} is damaged")
-    if not isinstance(run := data.get("run"), str | None):
-        raise ValueError(f"{MANIFEST} is damaged")
-    if sorted(checksums) != sorted(CONTENTS):
+    if found != FORMAT:
+        raise ValueError(f"it has format {json.dumps(found)[:40]}; this version of Maze reads format {FORMAT}")
+    if missing := set(_FACTS) - data.keys():
+        raise ValueError(f"{MANIFEST} is damaged: it has no {min(missing)!r}")
+    checksums, sequence, extents, run = (data[name] for name in _FACTS)
+    right = isinstance(checksums, dict) and isinstance(extents, dict) and isinstance(run, str | None)
+    if not right or not is_count(sequence) or sorted(checksums) != sorted(CONTENTS):
         raise ValueError(f"{MANIFEST} is damaged")
     return Manifest(checksums, sequence, {name: _extent(value) for name, value in extents.items()}, run)
 
@@ -137,13 +133,8 @@ def standing(folder: Path) -> Path:
         neighbours.append(folder.with_name(PREVIOUS))
     if not neighbours:
         return folder
-    candidates = sorted([folder, *neighbours], key=lambda each: _age(each, folder), reverse=True)
+    candidates = sorted([folder, *neighbours], key=sequence, reverse=True)
     return next(filter(is_whole, candidates), folder)
-
-
-def _age(candidate: Path, folder: Path) -> tuple[int, bool, bool]:
-    """Return a key that is greater for later checkpoints; those of earlier versions have no number, only names."""
-    return sequence(candidate), candidate.name.endswith(".new"), candidate == folder
 
 
 def sequence(folder: Path) -> int:

@@ -12,7 +12,6 @@ from maze_core.base.files import write_bytes
 from maze_core.models.parameters import parameter_counts
 from maze_core.plugins.config.assembly import dump
 from maze_core.plugins.config.checksummed_yaml import checksum, checksummed
-from maze_core.plugins.config.plain_yaml import read_text
 from maze_core.plugins.config.raw import NAMED, name_of
 from maze_core.plugins.config.record import CONFIG, configurations, read_record, with_configurations, write_record
 from maze_core.plugins.discovery import origin
@@ -42,10 +41,10 @@ def observers(run: Run) -> dict[str, str]:
 
 def noted_observers(run_dir: Path) -> dict[str, str]:
     """Return what `observers` returned when the run was written; empty if it is not known."""
-    noted: Any = None
+    noted: dict[str, str] = {}
     with suppress(ConfigError):  # a folder without a record is refused later, by what it lacks
-        noted = read_record(run_dir).get("observers")  # older versions wrote none
-    return noted if isinstance(noted, dict) else {}
+        noted = read_record(run_dir)["observers"]
+    return noted
 
 
 def spaces_of(run: Run) -> dict[str, str]:
@@ -70,10 +69,7 @@ def rewrite_config(run: Run, run_dir: Path) -> None:
         ConfigError: the folder cannot be written.
     """
     try:
-        record = {**read_record(run_dir), "observers": observers(run)}
-        standing = checksum(read_text(run_dir / CONFIG))
-        known = [*configurations(record), *([standing] if standing else [])]
-        write_config(run, run_dir, with_configurations(record, sorted(set(known))))
+        write_config(run, run_dir, {**read_record(run_dir), "observers": observers(run)})
     except OSError as error:
         raise ConfigError(f"cannot write to {run_dir}: {error.strerror}") from error
 

@@ -72,7 +72,7 @@ def open_policy(
     run = Run(config, load=load, to_act=True)
     try:
         run.run_dir, run.checkpoint = run_dir, folder.name
-        _check_spaces(run)
+        _check_spaces(run, run_dir)
         run.build_policy()
         with _fitting(folder, "Open it with its own configuration."):
             check_state(saved.model, run.policy.state_dict(), MODEL)
@@ -117,10 +117,10 @@ def reopen(
         _tell_versions(run_dir)
         folder = checkpoint_folder(run_dir, checkpoint)
         saved = read_checkpoint(folder)
-        run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
+        run = Run(config, load=load, preset=read_record(run_dir)["preset"])
         try:
             run.run_dir = run_dir
-            _check_spaces(run)
+            _check_spaces(run, run_dir)
             with torch_threads(config.threads), naming_changes(changed):
                 build(run)
                 with _fitting(folder, _OTHERWISE):
@@ -209,8 +209,8 @@ def _check_end(run: Run) -> None:
         )
 
 
-def _check_spaces(run: Run) -> None:
-    record = read_record(run.run_dir) if run.run_dir else {}
+def _check_spaces(run: Run, run_dir: Path) -> None:
+    record = read_record(run_dir)
     for name, now in spaces_of(run).items():
-        if record.get(name, now) != now:
+        if record[name] != now:
             raise ConfigError(f"the environment's {name} was {printable(record[name], 500)} and is now {now}", "env")

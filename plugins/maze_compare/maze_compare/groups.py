@@ -90,7 +90,7 @@ def settings_of(run: RunRecord) -> dict[str, Any]:
     flat = flatten({key: value for key, value in run.config.items() if value is not None})
     # An empty mapping or list equals a missing one.
     kept = {path: value for path, value in flat.items() if value not in ({}, []) and not _left_out(path)}
-    return kept | ({"init_from": run.facts["init_from"]} if run.facts.get("init_from") else {})
+    return kept | ({"init_from": run.facts["init_from"]} if run.facts["init_from"] else {})
 
 
 def differing(groups: Sequence[Group]) -> list[str]:
@@ -108,8 +108,7 @@ def versions(groups: Iterable[Group]) -> list[str]:
     """Return the packages of which runs were written with different versions, some of them, as `maze-foo 1.0, 2.0`."""
     found: dict[str, set[str]] = {}
     for run in (run for each in groups for run in each.runs):
-        written = run.facts.get("versions")
-        for name, version in written.items() if isinstance(written, dict) else ():
+        for name, version in run.facts["versions"].items():
             found.setdefault(printable(name, 60), set()).add(printable(version, 20))
     return [f"{name} {', '.join(sorted(each)[:_SHOWN])}" for name, each in sorted(found.items()) if len(each) > 1][
         :_SHOWN

@@ -80,10 +80,10 @@ class RunRecord:
 
     @property
     def started(self) -> datetime:
-        """Start of the run in UTC; if not recorded, the time at which its configuration was written."""
+        """Start of the run in UTC; where the record names no possible one, when its configuration was written."""
         try:
             moment = datetime.fromisoformat(self.facts["started"]).astimezone(UTC)
-        except (KeyError, TypeError, ValueError, OverflowError):
+        except (ValueError, OverflowError):
             return _written(self.path)
         return moment if _is_possible(moment) else _written(self.path)
 

@@ -75,7 +75,7 @@ def _loads(subject: Subject) -> None:
         plugin = discovery.import_claim(subject.claim)
     except PluginError as error:
         raise Failed(str(error)) from error
-    if reason := subject.misfit(plugin):
+    if reason := discovery.misfit(subject.kind, plugin):
         raise Failed(reason)
     if subject.kind in BASES:
         module, name = BASES[subject.kind]

@@ -114,21 +114,10 @@ class Subject:
             plugin = discovery.import_claim(self.claim)
         except MazeError as error:
             raise NotApplicable("the plugin cannot be imported, see the check `loads`") from error
-        if self.misfit(plugin):
+        if discovery.misfit(self.kind, plugin):
             raise NotApplicable("it is no plugin class, see the check `loads`")
         found: type[Any] = plugin
         return found
-
-    def misfit(self, plugin: Any) -> str:
-        """Return why an imported object is not a plugin of the kind, or is one for an earlier version; else empty."""
-        if reason := discovery.misfit(self.kind, plugin):
-            return reason
-        if hasattr(plugin, "conformance"):
-            return (
-                f"{plugin.__name__}.conformance is no longer called: make it a function that returns a "
-                f"`maze_devkit.Trial`, and declare it in the entry-point group {TRIALS} as {self.kind}.{self.name}"
-            )
-        return ""
 
     def trial(self, env: AnyEnv) -> Trial:
         """Return the plugin's trial settings for an environment."""

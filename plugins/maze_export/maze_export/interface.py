@@ -128,13 +128,13 @@ def read_interface(text: str) -> Interface:
     """Return the interface from the description in a file.
 
     Raises:
-        ValueError: it is none, or of a newer version.
+        ValueError: it is none, or of another format.
     """
     data = parse_object(text)
     if not is_count(data.get("format")):
         raise ValueError("its metadata has no format version")
-    if data["format"] > FORMAT:
-        raise ValueError(f"its format is {data['format']}, but this maze-export reads up to {FORMAT}")
+    if data["format"] != FORMAT:
+        raise ValueError(f"its format is {data['format']}, but this maze-export reads {FORMAT}")
     seen, done = (space_from_json(data.get(name)) for name in ("observation_space", "action_space"))
     try:
         noise = tuple(_noise(each) for each in data["inputs"] if str(each["name"]).startswith("noise/"))

@@ -186,13 +186,12 @@ def open_session(data: bytes) -> InferenceSession:
 
 
 def _check_spaces(interface: Interface, observation_space: Space[Any], action_space: Space[Any]) -> None:
-    # Earlier versions of maze-export made inputs of what critics alone see, too.
-    for name, theirs, *ours in (
-        ("observation", interface.observation_space, acting_space(observation_space), observation_space),
+    for name, theirs, ours in (
+        ("observation", interface.observation_space, acting_space(observation_space)),
         ("action", interface.action_space, action_space),
     ):
-        if space_to_json(theirs) not in map(space_to_json, ours):
-            there, here = printable(theirs, 300), printable(ours[0], 300)
+        if space_to_json(theirs) != space_to_json(ours):
+            there, here = printable(theirs, 300), printable(ours, 300)
             problem = f"the policy was exported for the {name} space {there}, but the environment has {here}"
             raise ConfigError(problem, "policy.file")
 

@@ -109,7 +109,7 @@ class TrajectoryStream:
         self._under_way = deque(state["under_way"])
         if sorted(self._under_way) != sorted(job[0] for job in state["actors"].get("jobs", [])):
             raise ValueError("its requests are not those of its actors")
-        if self._scale is not None and "reward_scale" in state:
+        if self._scale is not None and "reward_scale" in state:  # else it is a new setting of a resumed run
             self._scale.load_state(state["reward_scale"], bool(state["actors"]))
 
     def _count(self, rollout: Rollout, staleness: int) -> None:

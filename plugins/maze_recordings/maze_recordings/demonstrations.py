@@ -63,8 +63,7 @@ def as_trained(
     """Return recorded episodes with the rewards that a run's wrappers would have made of them.
 
     A wrapper that changes each reward on its own is applied. Where rewards are normalised by running statistics, those
-    that were recorded after the same wrappers count. Rewards that an earlier version recorded stay as they are: it
-    recorded them after the wrappers.
+    that were recorded after the same wrappers count.
 
     Args:
         recorded: the episodes.
@@ -76,7 +75,7 @@ def as_trained(
         ConfigError: rewards are normalised, and those after the same wrappers were not recorded.
     """
     changing = [each for each in _layers(env) if isinstance(each, gymnasium.RewardWrapper | _Normalizing)]
-    if not changing or not recorded.description.is_raw:
+    if not changing:
         return recorded
     theirs = recorded.description.source.get("wrappers")
     if recorded.wrapped_rewards is not None and theirs == [each.model_dump(mode="json") for each in wrappers]:

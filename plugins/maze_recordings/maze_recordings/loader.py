@@ -64,8 +64,8 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
     # What not all of them hold is left out.
     both = all(each.has_wrapped for each in descriptions)
     description = replace(descriptions[0], has_wrapped=both)
-    episodes = [read_records(folder, each.version) for folder, each in zip(folders, descriptions, strict=True)]
-    _check_complete(folders, descriptions, episodes)
+    episodes = [read_records(folder) for folder in folders]
+    _check_complete(folders, episodes)
     parts = [(folder, records) for folder, records in zip(folders, episodes, strict=True) if records]
     if not parts:
         raise TrajectoryError(f"{folders[0] / EPISODES} is empty: no episode was recorded")
@@ -79,22 +79,12 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
     found = tuple(record for _, records in parts for record in records)
     return Trajectories(
         description,
-        found if description.is_raw else _as_rewarded(found, arrays[REWARDS]),
+        found,
         trees["observation"],
         trees["action"],
         arrays[REWARDS],
         arrays.get(WRAPPED),
     )
-
-
-def _as_rewarded(records: tuple[EpisodeRecord, ...], rewards: np.ndarray) -> tuple[EpisodeRecord, ...]:
-    """Return episodes of an earlier version with the returns of their rewards, which are those after the wrappers.
-
-    What they state are returns of the environment, which nothing in the recording confirms.
-    """
-    starts = np.cumsum([0, *(record.length for record in records[:-1])])
-    returns = np.add.reduceat(rewards, starts, dtype=np.float64).tolist()
-    return tuple(replace(record, episode_return=total) for record, total in zip(records, returns, strict=True))
 
 
 def recordings(path: Path) -> list[Path]:
@@ -125,17 +115,11 @@ def _check_equal(first: Path, ours: Description, folder: Path, theirs: Descripti
                 f"{folder / DESCRIPTION}: the {role} space is {theirs.space(role)}, that of {first} is "
                 f"{ours.space(role)}; recordings that are loaded together need equal spaces"
             )
-    if ours.is_raw != theirs.is_raw:
-        raise TrajectoryError(
-            f"{folder / DESCRIPTION}: the rewards are {theirs.rewards}, those of {first} are {ours.rewards}; load the "
-            "recordings one by one, or record them again"
-        )
 
 
-def _check_complete(folders: list[Path], descriptions: list[Description], episodes: list[list[EpisodeRecord]]) -> None:
+def _check_complete(folders: list[Path], episodes: list[list[EpisodeRecord]]) -> None:
     """Warn once of recordings that were not finished. Raises TrajectoryError for one that has lost episodes."""
-    each = zip(folders, descriptions, episodes, strict=True)
-    told = [check_complete(folder, records) for folder, description, records in each if description.version > 1]
+    told = [check_complete(folder, records) for folder, records in zip(folders, episodes, strict=True)]
     unfinished = list(filter(None, told))
     if unfinished:
         others = f"; so it is with {len(unfinished) - 1} more of {len(folders)} recordings" if unfinished[1:] else ""
@@ -234,7 +218,7 @@ def _verify_chunk(description: Description, column: _Column, rows: np.ndarray, c
         following = position + record.rows(column.name)
         if checksum(rows[position:following]) != record.crc32.get(column.name):
             raise TrajectoryError(f"{column.path} is damaged: episode {episode} does not match its checksum")
-        if column.name == REWARDS and description.is_raw:
+        if column.name == REWARDS:
             _check_return(column.folder, episode, record, rows[position:following])
         position = following
     step = max(1, PIECE // max(1, math.prod(column.spec.shape)))

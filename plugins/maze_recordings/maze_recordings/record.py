@@ -176,7 +176,7 @@ class _Recordings:
             with suppress(TrajectoryError):
                 found = read_description(folder)
                 if found.source == self._description.source:
-                    lines.update(map(encode_record, read_records(folder, found.version)))
+                    lines.update(map(encode_record, read_records(folder)))
         return lines
 
     def _open(self) -> TrajectoryWriter:

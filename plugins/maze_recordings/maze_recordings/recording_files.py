@@ -9,14 +9,12 @@
     complete.json                written at the end: how many episodes and steps were recorded, with a checksum
 
 An episode is appended to the arrays first and to `episodes.jsonl` last. Only episodes listed there are recorded:
-further rows in the arrays are the remains of an interruption. Recordings of version 1 have no `complete.json`, and the
-oldest of them no checksums in JSON.
+further rows in the arrays are the remains of an interruption.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,13 +27,13 @@ from gymnasium import Space
 from maze_core.base import files
 from maze_core.base.errors import MazeError
 from maze_core.base.plain_json import checksummed, is_count, is_number, parse_object, unsealed
-from maze_core.base.terminal_text import argument, counted, printable, shown
+from maze_core.base.terminal_text import argument, counted, shown
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_recordings.recorded_values import WrongValue, wrong_value
 from maze_recordings.space_json import space_from_json, space_to_json
 
 FORMAT, VERSION = "maze-trajectories", 2
-_VERSIONS = (1, VERSION)
+
 _DESCRIPTION_BYTES, _EPISODES_BYTES, _COMPLETE_BYTES = 100_000_000, 4_000_000_000, 10_000
 _ANYWAY = "Next: copy the recording again. To use the episodes that are left, delete {path}"
 DESCRIPTION, EPISODES, COMPLETE = "trajectories.json", "episodes.jsonl", "complete.json"
@@ -65,19 +63,11 @@ class Description:
     """The origin of the recording as plain data, such as policy, environment and seed."""
     has_wrapped: bool = False
     """True where the rewards after the wrappers are recorded beside those of the environment."""
-    is_raw: bool = True
-    """True where `rewards` are those of the environment. Earlier versions recorded those after the wrappers."""
-    version: int = VERSION
-    """The version of the recording's format."""
 
     @property
     def rewards(self) -> str:
         """What the recorded rewards are, in words."""
-        if self.is_raw:
-            return "of the environment" + (", and those after the wrappers" if self.has_wrapped else "")
-        wrappers = self.source.get("wrappers")
-        names = [each.get("name") for each in wrappers if isinstance(each, dict)] if isinstance(wrappers, list) else []
-        return "after the wrappers " + printable(", ".join(map(str, names)) or "below `record`", 200)
+        return "of the environment" + (", and those after the wrappers" if self.has_wrapped else "")
 
     def space(self, role: Role) -> Space[Any]:
         """Return the observation or action space."""
@@ -186,18 +176,14 @@ def read_description(folder: Path) -> Description:
         data = parse_object(files.read_bytes(path, _DESCRIPTION_BYTES))
         if data.get("format") != FORMAT:
             raise ValueError("it does not describe recorded trajectories")
-        if data["version"] not in _VERSIONS or type(data["version"]) is not int:
-            raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads 1 and {VERSION}")
-        if data["version"] == 1 and os.path.lexists(folder / COMPLETE):
-            raise ValueError(f"it has version 1, which knew no {COMPLETE}")
-        data = unsealed(data, required=data["version"] > 1)
+        if data["version"] != VERSION or type(data["version"]) is not int:
+            raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads {VERSION}")
+        data = unsealed(data)
         pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]
-        source, has_wrapped = dict(data["source"]), data.get("wrapped_rewards", False)
-        if type(has_wrapped) is not bool or data.get(_KIND, "raw") != "raw":
+        source, has_wrapped = dict(data["source"]), data["wrapped_rewards"]
+        if type(has_wrapped) is not bool or data[_KIND] != "raw":
             raise ValueError("it does not say which rewards are recorded")
-        # An earlier version did not say which rewards it recorded: those after the wrappers.
-        is_raw = _KIND in data or not (source.get("wrappers") or source.get("wrapper"))
-        description = Description(pair[0], pair[1], source, has_wrapped, is_raw, data["version"])
+        description = Description(pair[0], pair[1], source, has_wrapped)
         description.columns()
     except (OSError, ValueError, KeyError, TypeError, RecursionError, MazeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
@@ -251,7 +237,7 @@ def check_complete(folder: Path, records: list[EpisodeRecord]) -> str:
     return ""
 
 
-def read_records(folder: Path, version: int = VERSION) -> list[EpisodeRecord]:
+def read_records(folder: Path) -> list[EpisodeRecord]:
     """Return the episodes of a recording. A last line without an end, left by an interruption, is ignored.
 
     Raises:
@@ -263,7 +249,7 @@ def read_records(folder: Path, version: int = VERSION) -> list[EpisodeRecord]:
         for number, line in enumerate(files.read_lines(path, _EPISODES_BYTES), 1):
             try:
                 if line.endswith(b"\n"):
-                    records.append(_record(unsealed(parse_object(line), required=version > 1)))
+                    records.append(_record(unsealed(parse_object(line))))
             except (ValueError, KeyError, TypeError) as error:
                 raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     except OSError as error:

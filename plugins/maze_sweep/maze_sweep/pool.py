@@ -95,9 +95,6 @@ def open_pool(runner: PluginConfig, jobs: int | None) -> SweepPool:
     """
     claims = discovery.entries(POOLS, runner.name)
     if not claims:
-        hint = "Next: --runner local"
-        if hasattr(discovery.load("runner", runner.name), "sweep_pool"):
-            hint = f"Its method sweep_pool is no longer called: declare a function in the entry-point group {POOLS}"
-        raise ConfigError(f"the runner {runner.name} cannot run a sweep", "--runner", hint)
+        raise ConfigError(f"the runner {runner.name} cannot run a sweep", "--runner", "Next: --runner local")
     pool: SweepPool = discovery.import_claim(claims[0])(runner, jobs)
     return pool

@@ -13,7 +13,7 @@ from maze_compare.records import RunRecord, read_run
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError
-from maze_core.base.plain_json import checksummed, parse_json, unsealed
+from maze_core.base.plain_json import checksummed, parse_object, unsealed
 from maze_core.base.terminal_text import shown
 from maze_core.plugins.config.run import RunConfig
 from maze_core.run.saved.metrics_file import METRICS_FILE, parsed_epoch
@@ -190,10 +190,9 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     """
     path = folder / TRIALS
     try:
-        saved = parse_json(files.read_bytes(path, _TRIALS_BYTES))
+        saved = unsealed(parse_object(files.read_bytes(path, _TRIALS_BYTES)))
         trials = []
-        # Earlier versions wrote a list without a checksum.
-        for number, each in enumerate(saved if isinstance(saved, list) else unsealed(saved)["trials"]):
+        for number, each in enumerate(saved["trials"]):
             trial = new_trial(folder, number, _point(each, number, plan.space), plan, _parent(each, number))
             if each.get("pruned"):
                 mark_pruned(trial)

@@ -54,7 +54,7 @@ class Record:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that ended with its points; None if none did, or if an earlier version wrote it."""
+        """The epoch that ended with its points; None if none did."""
         number: str = self.event.source_metadata.writer.removeprefix(_WRITER)
         return int(number) if number.isdecimal() and len(number) < _DIGITS else None
 
@@ -244,7 +244,7 @@ def read_records(folder: Path, *, check: bool = True) -> list[Record]:
         for record in _records(path, check):
             event = record.event
             if event.HasField("session_log") and event.session_log.status == SessionLog.START:
-                found = [each for each in found if each.step < event.step]
+                found.clear()  # its file replaces those before it
             elif event.HasField("summary"):
                 found.append(record)
     return found

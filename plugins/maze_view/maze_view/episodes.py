@@ -38,7 +38,6 @@ def episode_data(
     frames: list[tuple[int, str]] | None = None,
     most_frames: int = 0,
     events: Sequence[Heard] = (),
-    raw: bool = True,
 ) -> dict[str, Any]:
     """Return an episode as the page shows it.
 
@@ -51,7 +50,6 @@ def episode_data(
         frames: rendered pictures by step; None: pictures among the observations, if there are any.
         most_frames: most pictures of observations.
         events: what the environment and its wrappers reported.
-        raw: the rewards are those of the environment, before all wrappers.
     """
     steps = min(len(episode), STEPS)
     series = {} if insight is None else {"value": insight.value, "entropy": insight.entropy}
@@ -64,7 +62,6 @@ def episode_data(
         "length": len(episode),
         "ended": "terminated" if episode.terminated else "truncated" if episode.truncated else "interrupted",
         "seed": None if episode.seed is None else str(episode.seed),  # more digits than JavaScript's numbers have
-        "reward": "raw reward" if raw else "wrapped reward",
         "rewards": column(episode.rewards[:steps].tolist()),
         "series": {name: column(values[:steps].tolist()) for name, values in series.items() if values is not None},
         "actions": _actions(episode, observation_space, action_space, insight, steps),

@@ -82,14 +82,7 @@ def recording_source(folder: Path, episodes: int, frames: int) -> Source:
         "network": "",
         "curves": {},
         "episodes": [
-            episode_data(
-                number,
-                data[number],
-                *spaces,
-                most_frames=frames // max(1, count),
-                raw=data.description.is_raw,
-            )
-            for number in range(count)
+            episode_data(number, data[number], *spaces, most_frames=frames // max(1, count)) for number in range(count)
         ],
     }
 

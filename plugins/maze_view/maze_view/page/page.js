@@ -285,7 +285,7 @@
       if (frame && picture.src !== frame[1]) picture.src = frame[1];
       const acted = step < last;
       const parts = [`step ${step} of ${episode.length}`, `return so far ${number(episode.sums[step])}`];
-      if (acted) parts.push(`${episode.reward} ${number(episode.rewards[step])}`);
+      if (acted) parts.push(`raw reward ${number(episode.rewards[step])}`);
       for (const [name, values] of Object.entries(episode.series)) if (acted) parts.push(`${name} ${number(values[step])}`);
       if (!acted) parts.push(episode.rewards.length < episode.length ? "later steps are not in this file" : episode.ended);
       now.textContent = parts.join(" · ");
@@ -307,7 +307,7 @@
       episode = episodes[index];
       const steps = episode.rewards.map((value, at) => at);
       slider.max = steps.length;
-      const series = [[episode.reward, episode.rewards], ...Object.entries(episode.series)];
+      const series = [["raw reward", episode.rewards], ...Object.entries(episode.series)];
       charts = series.map(([label, y], at) => chart([{ label, colour: colour(at), x: steps, y }], { height: 140, axis: label, pick: seek }));
       graphs.replaceChildren(...charts.map((each) => each.element));
       const seed = episode.seed === null ? "" : ` · seed ${episode.seed}`;
