@@ -63,7 +63,7 @@ def test_no_forbidden_action_is_taken(tmp_path, known_plugins, algorithm, overri
 
 
 def test_wrappers_leave_masks_alone(quick):
-    wrappers = [{"name": "stack", "size": 2}, "rescale_observations"]
+    wrappers = [{"name": "stack", "size": 2}, {"name": "rescale_observations", "low": 0}]
     context = quick(functools.partial(Guarded, FORM), wrappers=wrappers)
     context.train(1)
     play(context)

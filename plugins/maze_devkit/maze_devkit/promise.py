@@ -33,6 +33,7 @@ PROMISED = (
     "maze_core.learn.parameters",
     "maze_core.run.report",
     "maze_core.learn.optimizers.rmsprop",
+    "maze_core.learn.optimizers.settings",
     "maze_core.run.run",
     "maze_core.run.saved.run_dir",
     "maze_core.run.progress",
