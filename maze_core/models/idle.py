@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
     from maze_core.plugins.config.base import PluginConfig
 
+_OF_SAMPLES = ("temperature", "log_std_init")
+"""Settings of distributions on which the most likely action does not depend."""
+
 
 def idle_model_settings(
-    config: PluginConfig, policy: nn.Module, action_space: Space[Any], usual: Mapping[str, Any]
+    config: PluginConfig, policy: nn.Module, action_space: Space[Any], usual: Mapping[str, Any], *, samples: bool
 ) -> Iterator[str]:
     """Yield a sentence for each setting of a bundled model that is not the default and does nothing.
 
@@ -32,6 +35,7 @@ def idle_model_settings(
         policy: that was built from it.
         action_space: the environment's.
         usual: the algorithm's defaults for the model, by field.
+        samples: False: the run takes most likely actions only.
     """
     if not isinstance(config, ModelConfig):
         return
@@ -41,6 +45,8 @@ def idle_model_settings(
     for name in OF_DISTRIBUTIONS:
         if name not in used and is_set(config, name, usual):
             yield f"model.{name} has no effect: no distribution of these actions has it"
+        elif name in _OF_SAMPLES and not samples and is_set(config, name, usual):
+            yield f"model.{name} has no effect: the run takes the most likely actions (algorithm.deterministic)"
     if config.memory == NONE:
         return
     memory = config.memory if isinstance(config.memory, str) else str(config.memory["name"])

@@ -95,7 +95,9 @@ def _note(run: Run) -> None:
     agents = len(run.environments.kind.agents)
     note = None if agents else missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
     usual = preferences(type(run.algorithm))
-    idle = idle_model_settings(run.config.model, run.policy, run.action_space, usual.get("model", {}))
+    config = run.config
+    samples = not (getattr(config.algorithm, "deterministic", False) and config.evaluation.deterministic)
+    idle = idle_model_settings(config.model, run.policy, run.action_space, usual.get("model", {}), samples=samples)
     sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
     normalized = getattr(getattr(run.policy, "normalizer", None), "keys", ())
     narrow = narrow_notes(input_spaces(run.observation_space, run.action_space), normalized)

@@ -35,6 +35,8 @@ def idle(context):
             "target_noise, which is 0",
         ),
         (CART, "es", {"algorithm.momentum": 0.5}, f"{ONLY} algorithm.optimizer=sgd"),
+        (CART, "es", {"model.temperature": 0.5}, "the run takes the most likely actions"),
+        (PENDULUM, "cma_es", {"model.log_std_init": -1.0}, "the run takes the most likely actions"),
         (CART, "a2c", {"algorithm.beta1": 0.5, "algorithm.optimizer": "rmsprop"}, f"{ONLY} algorithm.optimizer=adam"),
     ],
 )
@@ -53,6 +55,8 @@ def test_a_setting_without_effect_is_named(quick, env, algorithm, values, named)
         (CART, "ppo", {"model.temperature": 0.5}),
         (PENDULUM, "ppo", {"model.log_std_init": -2.0, "model.state_dependent_std": True}),
         (PENDULUM, "ppo", {"model.critic": "separate"}),
+        (CART, "es", {"model.temperature": 0.5, "algorithm.deterministic": False}),
+        (CART, "cma_es", {"model.temperature": 0.5, "evaluation.deterministic": False}),
         (PENDULUM, "sac", {"algorithm.utd": 0.5, "algorithm.entropy_coef_lr": 0.1}),
         (CART, "ppo", {"algorithm.sequence_length": None, "model.log_std_init": -0.25}),  # the defaults
     ],
