@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.base.saved_state import check_state, form_of
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.rmsprop import RMSprop
+from maze_core.learn.optimizers.settings import saved_optimizer
 from tests.training.optimizers import groups, parameters, train
 
 
@@ -89,3 +91,13 @@ def test_training_does_not_load_torchs_compiler():
         "sys.exit('torch._dynamo' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("setting", "value"), [("amsgrad", None), ("maximize", None), ("fused", 1), ("lr", None)])
+def test_settings_of_torchs_optimizers_keep_their_types(setting, value):
+    optimizer = torch.optim.Adam(parameters(), fused=True)
+    form, saved = form_of(lambda: saved_optimizer(optimizer)), optimizer.state_dict()
+    check_state(saved, form)
+    saved["param_groups"][0][setting] = value
+    with pytest.raises(CheckpointError, match=f"param_groups/0/{setting} should be"):
+        check_state(saved, form)

@@ -57,7 +57,9 @@ def _form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
 
 def _setting(value: Any) -> Any:
     """Return the form of a setting of a group: few are negative, and the others never become so."""
-    if isinstance(value, bool | None):
+    if isinstance(value, bool):
+        return Flag()
+    if value is None:
         return OrNone(Flag())
     if isinstance(value, list | tuple):
         return [_setting(each) for each in value]
