@@ -32,8 +32,8 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {"tanh": np
 """What computes an activation of the first array into the second."""
 
 
-_METHODS = frozenset(("forward", "distribution", "value", "normalized", "draw_noise", "plain_heads"))
-"""Methods of modules and policies that are computed without a call; one that is set on an object shadows them."""
+_METHODS = frozenset(("distribution", "value", "normalized", "draw_noise", "plain_heads"))
+"""Methods of policies that are computed without a call, as `forward` is of modules; one set on an object shadows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,11 @@ def are_plain(parameters: Iterable[Tensor]) -> bool:
 
 def has_hooks(network: nn.Module) -> bool:
     """Return True if some module calls a hook in its forward or backward pass, or was given a method of its own."""
-    return any(map(_is_hooked, network.modules()))
+    return any(map(_is_hooked, network.modules())) or _has_methods(network)
+
+
+def _has_methods(network: nn.Module) -> bool:
+    return not vars(network).keys().isdisjoint(_METHODS)
 
 
 def _is_hooked(module: nn.Module) -> bool:
@@ -76,7 +80,7 @@ def _is_hooked(module: nn.Module) -> bool:
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
-        or not vars(module).keys().isdisjoint(_METHODS)
+        or "forward" in module.__dict__
     )
 
 
@@ -99,6 +103,7 @@ class Look:
             and self._found_places() == self._places
             and self._found_activations() == self._activations
             and not any(map(_is_hooked, self._modules))
+            and not _has_methods(self._modules[0])
         )
 
     def _found(self) -> list[object]:
