@@ -55,7 +55,7 @@ def seen_notes(
         build: returns an environment to step.
         wrappers: how many wrappers there are.
     """
-    doubtful = [leaf for leaf in leaves(space, "observation") if _may_lose(leaf.space) and _is_large(first[leaf.key])]
+    doubtful = [leaf for leaf in _doubtful(space) if _is_large(first[leaf.key])]
     if not doubtful:
         return []
     with suppress(Exception), releasing(build()) as env:  # an environment that fails tells so when it is stepped
@@ -69,12 +69,16 @@ def seen_by_agents(build: Callable[[], MultiAgentEnv], wrappers: int) -> list[st
         shown = _played(env)
         notes: dict[str, str] = {}
         for agent, observations in shown.items():
-            for leaf in leaves(env.observation_spaces[agent], "observation"):
-                if leaf.key not in notes and _may_lose(leaf.space):
-                    note = _note(leaf, _values(observations, leaf), wrappers)
-                    notes |= {leaf.key: note} if note else {}
+            for leaf in _doubtful(env.observation_spaces[agent]):
+                if leaf.key not in notes and (note := _note(leaf, _values(observations, leaf), wrappers)):
+                    notes[leaf.key] = note
         return list(notes.values())
     return []
+
+
+def _doubtful(space: gymnasium.Space[Any]) -> list[Leaf]:
+    """Return the leaves without narrow bounds that may hold numbers whose digits float32 loses."""
+    return [leaf for leaf in leaves(space, "observation") if _may_lose(leaf.space)]
 
 
 def _may_lose(space: gymnasium.Space[Any]) -> bool:
@@ -117,8 +121,7 @@ def _played(env: MultiAgentEnv) -> dict[str, list[Any]]:
 
 
 def _sees_large(space: gymnasium.Space[Any], observation: Any) -> bool:
-    doubtful = [leaf for leaf in leaves(space, "observation") if _may_lose(leaf.space)]
-    return any(_is_large(np.array(follow(observation, leaf.path))) for leaf in doubtful)
+    return any(_is_large(np.array(follow(observation, leaf.path))) for leaf in _doubtful(space))
 
 
 def _values(observations: list[Any], leaf: Leaf) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -132,9 +132,17 @@ class Learner:
             )
 
     def _found(self) -> dict[int, tuple[str, str]]:
-        """Return the network and the name of each parameter, by its id."""
-        networks = {**self._modules, "policy": self._policy}
-        return {id(p): (owner, name) for owner, each in networks.items() for name, p in each.named_parameters()}
+        """Return the first network that has a parameter and its name there, by the id of the parameter."""
+        found: dict[int, tuple[str, str]] = {}
+        for owner, name, parameter in self._named():
+            found.setdefault(id(parameter), (owner, name))
+        return found
+
+    def _named(self) -> Iterator[tuple[str, str, Tensor]]:
+        """Yield each parameter with the names of its network and its own."""
+        for owner, network in {"policy": self._policy, **self._modules}.items():
+            for name, parameter in network.named_parameters():
+                yield owner, name, parameter
 
     def scale_lr(self, factor: float | None) -> None:
         """Set every learning rate to `factor` times the configured one, but for a plugin's own; None: leave them."""
@@ -300,10 +308,10 @@ class Learner:
     def _culprit(self) -> str:
         """Return what is not finite: parts of the loss, else parameters with such gradients."""
         parts = [f"loss/{k}" for k, v in self._pending[-1].items() if not bool(v.isfinite().all())]
-        modules = {"policy": self._policy, **self._modules}
-        named = ((f"{m}.{n}", p) for m, module in modules.items() for n, p in module.named_parameters())
         gradients = [
-            f"gradient of {name}" for name, p in named if p.grad is not None and not bool(p.grad.isfinite().all())
+            f"gradient of {owner}.{name}"
+            for owner, name, p in self._named()
+            if p.grad is not None and not bool(p.grad.isfinite().all())
         ]
         return ", ".join([*parts, *gradients[:3]]) or "the total loss"
 

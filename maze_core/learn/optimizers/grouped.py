@@ -42,17 +42,15 @@ class GroupedOptimizer(ABC):
 
     def check_settings(self) -> None:
         """Raise ConfigError where a group has a setting that would have no effect."""
-        name = next((name for group in self.param_groups for name in self.missing if group.get(name)), None)
-        if name is not None:
-            kind = type(self).__name__
-            raise ConfigError(
-                f"{name} of a parameter group has no effect: the optimizer is Maze's {kind}, which has no such setting",
-                "algorithm",
-                f"Next: in a plugin, run.learner.optimizer = torch.optim.{kind}(…, {name}={self._example(name)}).",
-            )
-
-    def _example(self, name: str) -> Any:
-        return next(group[name] for group in self.param_groups if group.get(name))
+        kind = type(self).__name__
+        for name, value in ((name, group.get(name)) for group in self.param_groups for name in self.missing):
+            if value:
+                raise ConfigError(
+                    f"{name} of a parameter group has no effect: the optimizer is Maze's {kind}, which has no such "
+                    "setting",
+                    "algorithm",
+                    f"Next: in a plugin, run.learner.optimizer = torch.optim.{kind}(…, {name}={value}).",
+                )
 
     @abstractmethod
     def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:
