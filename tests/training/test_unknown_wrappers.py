@@ -306,6 +306,30 @@ def test_objects_that_lead_back_are_saved_without_what_they_lead_to():
     assert forgotten(lambda: Tracked(SeededWalk())) is None
 
 
+class Replacing(gymnasium.ObservationWrapper):
+    """Makes its mean anew at each step, in memory that an array of the environment may have left."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        env.unwrapped.noise = np.zeros(2)
+        self.limits, self.mean = (0, 1), np.zeros(2)
+
+    def observation(self, observation):
+        self.unwrapped.noise = None
+        self.mean = self.mean + 1
+        return (observation - self.mean).astype(np.float32)
+
+
+def test_what_takes_the_memory_of_a_part_of_the_environment_is_saved():
+    bare = SeededWalk()
+    bare.steps = Replacing(SeededWalk()).limits  # the same constant is part of the environment, too
+    env = Replacing(bare)
+    (layer,) = lasting_layers(env)
+    for seed in range(5):
+        env.reset(seed=seed)
+        assert {"limits", "mean"} <= layer.state()["attributes"].keys()
+
+
 def leaves_of(value, path=()):
     """Yield the path of every value in a saved state."""
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 from sys import stdlib_module_names
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import gymnasium
@@ -63,10 +63,10 @@ class PlainState:
 
     Args:
         layer: the wrapper.
-        shared: identities of objects that belong to what it wraps.
+        shared: objects that belong to what it wraps, by their identities.
     """
 
-    def __init__(self, layer: Any, shared: frozenset[int] = frozenset()) -> None:
+    def __init__(self, layer: Any, shared: Mapping[int, Any] = MappingProxyType({})) -> None:
         self.layer, self._shared = layer, shared
         self.name = f"{type(layer).__module__}:{type(layer).__qualname__}"
         self._born = frozenset(vars(layer))
@@ -119,14 +119,24 @@ def _of_other_rows(layer: Any, live: Any, value: Any) -> bool:
     return bool(ours[:1] == (layer.num_envs,) != theirs[:1] and ours[1:] == theirs[1:])
 
 
-def parts_of(*objects: Any) -> frozenset[int]:
-    """Return the identities of what objects have as attributes, and of what these have: parts of an environment."""
+def parts_of(*objects: Any) -> Mapping[int, Any]:
+    """Return what objects have as attributes, and what these have, by identity: the parts of an environment.
+
+    Constants are left out, since a part of something else may be the same one. The parts are kept alive, or another
+    object might get the identity of one that is gone.
+    """
     found = [value for each in objects for value in getattr(each, "__dict__", {}).values()]
     found += [value for each in found for value in getattr(each, "__dict__", {}).values()]
-    return frozenset(id(each) for each in found if not isinstance(each, bool | int | float | str | type(None)))
+    return {id(each): each for each in found if not _is_constant(each)}
 
 
-def _saved(value: Any, shared: frozenset[int], depth: int) -> Any:
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple | frozenset):
+        return all(map(_is_constant, value))
+    return isinstance(value, bool | int | float | complex | str | bytes | None)
+
+
+def _saved(value: Any, shared: Mapping[int, Any], depth: int) -> Any:
     """Return a value as plain data of which `_restored` makes it again; `_LOST` where that cannot be."""
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -168,12 +178,12 @@ def _inside(value: Any) -> dict[str, Any] | None:
     return None
 
 
-def _tagged(tag: str, value: Any, shared: frozenset[int], depth: int) -> Any:
+def _tagged(tag: str, value: Any, shared: Mapping[int, Any], depth: int) -> Any:
     saved = _saved(value, shared, depth + 1)
     return _LOST if saved is _LOST else {tag: saved}
 
 
-def _saved_container(value: Any, shared: frozenset[int], depth: int) -> Any:
+def _saved_container(value: Any, shared: Mapping[int, Any], depth: int) -> Any:
     if isinstance(value, dict):
         pairs = [[_saved(each, shared, depth + 1) for each in pair] for pair in value.items()]
         return _LOST if any(each is _LOST for pair in pairs for each in pair) else {"dict": pairs}
