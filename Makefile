@@ -11,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RAY    := $(wildcard plugins/maze_ray/pyproject.toml plugins/maze_rllib/pyproject.toml)
 LOGGERS := $(wildcard plugins/maze_wandb/pyproject.toml plugins/maze_mlflow/pyproject.toml)
-PLUGINS := $(filter-out $(RAY) $(LOGGERS),$(sort $(wildcard plugins/*/pyproject.toml)))
+PLUGINS := $(filter-out $(RAY) $(LOGGERS),$(sort $(wildcard libraries/*/pyproject.toml plugins/*/pyproject.toml)))
 STAMP  := $(VENV)/.installed
 RAY_STAMP := $(VENV)/.installed-ray
 LOGGERS_STAMP := $(VENV)/.installed-loggers
@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP) ## install the core and the bundled plugins into .venv
+setup: $(STAMP) ## install the core, the libraries and the bundled plugins into .venv
 
 # Runs again only when a distribution's description or the pinned versions change.
 $(STAMP): pyproject.toml constraints.txt $(PLUGINS)

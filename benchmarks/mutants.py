@@ -23,7 +23,18 @@ from pathlib import Path
 from mutants_by_room import MUTANTS, ROOMS, Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("maze_core", "plugins", "tests", "examples", "docs", "README.md", "mkdocs.yml", "pyproject.toml", "Makefile")
+COPIED = (
+    "maze_core",
+    "libraries",
+    "plugins",
+    "tests",
+    "examples",
+    "docs",
+    "README.md",
+    "mkdocs.yml",
+    "pyproject.toml",
+    "Makefile",
+)
 LEFT_OUT = ("*.egg-info", "build", "dist", ".venv", "runs", ".hypothesis", ".pytest_cache")
 PATIENCE = 300.0
 """Seconds after which the tests of a room hang, which is a way to fail."""
@@ -48,7 +59,7 @@ class Tree:
         self.folder = folder
         copy_tree(folder)
         self._time = time.time()
-        paths = [folder, *sorted((folder / "plugins").iterdir())]
+        paths = [folder, *sorted(folder.glob("libraries/*")), *sorted(folder.glob("plugins/*"))]
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1"}
 
     def write(self, file: str, text: str) -> None:

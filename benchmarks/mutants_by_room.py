@@ -8,7 +8,7 @@ KNOWN = "tests/training/test_known_answers.py"
 ROOMS: dict[str, tuple[str, ...]] = {
     "assembler": (
         "tests/acting/test_agent_rows.py",
-        "tests/data/test_agent_replay.py",
+        "tests/maze_offpolicy/test_agent_replay.py",
         "tests/memory/test_agent_rows.py",
         KNOWN,
     ),
@@ -17,8 +17,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "losses": ("tests/training/test_surrogate.py", "tests/maze_ppo/test_losses.py", "tests/maze_sac/test_critics.py"),
     "on-policy": ("tests/training/test_on_policy.py",),
     "masks": ("tests/models/test_discrete_distributions.py", "tests/training/test_masks.py"),
-    "priorities": ("tests/data/test_prioritized.py",),
-    "replay": ("tests/data/test_replay.py", "tests/data/test_by_sequence.py", "tests/data/test_goals.py"),
+    "priorities": ("tests/maze_offpolicy/test_prioritized.py",),
+    "replay": (
+        "tests/maze_offpolicy/test_replay.py",
+        "tests/maze_offpolicy/test_by_sequence.py",
+        "tests/maze_offpolicy/test_hindsight.py",
+    ),
     "workers": ("tests/training/test_worker_rollouts.py",),
     "resume": ("tests/training/test_resume.py",),
     "evaluation": ("tests/training/test_evaluation.py", "tests/callbacks/test_best_and_early_stopping.py"),
@@ -60,10 +64,10 @@ class Mutant:
 _ASSEMBLER = "maze_core/collect/assembler.py"
 _RETURNS = "maze_core/data/returns.py"
 _ADVANTAGES = "maze_core/learn/on_policy/advantages.py"
-_PRIORITIES = "maze_core/data/replay/priorities.py"
-_BUFFER = "maze_core/data/replay/buffer.py"
-_LOOK_AHEAD = "maze_core/data/replay/look_ahead.py"
-_SEQUENCES = "maze_core/data/replay/by_sequence.py"
+_PRIORITIES = "libraries/maze_offpolicy/maze_offpolicy/replay/priorities.py"
+_BUFFER = "libraries/maze_offpolicy/maze_offpolicy/replay/buffer.py"
+_LOOK_AHEAD = "libraries/maze_offpolicy/maze_offpolicy/replay/look_ahead.py"
+_SEQUENCES = "libraries/maze_offpolicy/maze_offpolicy/replay/by_sequence.py"
 _LEARNER = "maze_core/learn/learner.py"
 _NETWORK = "maze_core/collect/agents/network.py"
 _EVALUATION = "maze_core/run/episodes/evaluation.py"
@@ -165,7 +169,7 @@ MUTANTS = (
     Mutant(
         "tau is turned round",
         "losses",
-        "maze_core/learn/off_policy/targets.py",
+        "libraries/maze_offpolicy/maze_offpolicy/learn/targets.py",
         "torch._foreach_lerp_(self._followers, self._leaders, tau)",
         "torch._foreach_lerp_(self._followers, self._leaders, 1 - tau)",
     ),
@@ -243,14 +247,14 @@ MUTANTS = (
     Mutant(
         "sequences whose rows were overwritten are drawn",
         "replay",
-        "maze_core/data/replay/sequence_index.py",
+        "libraries/maze_offpolicy/maze_offpolicy/replay/sequence_index.py",
         '(records["first"] >= oldest_row) & known',
         "known",
     ),
     Mutant(
         "another goal leaves the reward",
         "replay",
-        "maze_core/data/replay/hindsight.py",
+        "libraries/maze_offpolicy/maze_offpolicy/replay/hindsight.py",
         "steps.reward[changed] = self._rewards(reached, goals)",
         "self._rewards(reached, goals)",
     ),

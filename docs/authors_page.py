@@ -19,6 +19,15 @@ from maze_core.plugins.hookspecs import HookSpecs
 def authors() -> dict[str, str]:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
     from maze_devkit import Case, Trial
+    from maze_offpolicy.collect.collector import ReplayCollector
+    from maze_offpolicy.collect.memory import ReplayMemory, TargetMemory
+    from maze_offpolicy.learn.targets import Target
+    from maze_offpolicy.models.critics import StateActionCritics
+    from maze_offpolicy.models.joint_actions import JointActions
+    from maze_offpolicy.replay.buffer import ReplayBuffer
+    from maze_offpolicy.replay.by_sequence import BySequence
+    from maze_offpolicy.replay.joint import Joint
+    from maze_offpolicy.replay.selectors import ByPriority, Drawn, Selector, Uniform
     from maze_sweep.searchers.base import Search, Searcher, Wait
 
     from maze_core.base.seeding import EpisodeSeeds
@@ -27,18 +36,12 @@ def authors() -> dict[str, str]:
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
     from maze_core.collect.agents.planner import Decision, Planner
     from maze_core.collect.collector import Collector
-    from maze_core.collect.replay.collector import ReplayCollector
-    from maze_core.collect.replay.memory import ReplayMemory, TargetMemory
     from maze_core.collect.rollouts.collector import RolloutCollector
     from maze_core.collect.rollouts.sampler import Sampler
     from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
     from maze_core.collect.stepper import Sink, Stepper
     from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
     from maze_core.data.batch import Loss, OwnStep
-    from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.by_sequence import BySequence
-    from maze_core.data.replay.joint import Joint
-    from maze_core.data.replay.selectors import ByPriority, Drawn, Selector, Uniform
     from maze_core.data.reward_scale import RewardScale
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
@@ -50,10 +53,8 @@ def authors() -> dict[str, str]:
     from maze_core.envs.tasks import Tasks
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.off_policy.targets import Target
     from maze_core.learn.parameters import PolicyParameters
     from maze_core.learn.side_learner import SideLearner
-    from maze_core.models.critics import StateActionCritics
     from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
     from maze_core.models.distributions.base import Distribution
     from maze_core.models.distributions.box import BoxScale
@@ -68,7 +69,6 @@ def authors() -> dict[str, str]:
         MultiCategoricalHead,
     )
     from maze_core.models.inputs import FlatInput
-    from maze_core.models.joint_actions import JointActions
     from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
@@ -100,20 +100,21 @@ def authors() -> dict[str, str]:
 
 def _functions() -> str:
     """The functions that plugins call besides the members of classes."""
+    from maze_offpolicy.collect.collector import steps_of_each
+    from maze_offpolicy.learn.deterministic import check_deterministic, most_likely
+    from maze_offpolicy.learn.quantile_loss import quantile_huber
+    from maze_offpolicy.models.critics import build_critics
+    from maze_offpolicy.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
+
     from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
-    from maze_core.collect.replay.collector import steps_of_each
     from maze_core.data.batch import mean_of_rows
     from maze_core.learn.algorithm import learning_parameters
-    from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
-    from maze_core.learn.off_policy.quantile_loss import quantile_huber
     from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
     from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
     from maze_core.learn.parameters import policy_parameters, with_parameters
     from maze_core.learn.schedules import scheduled
-    from maze_core.models.critics import build_critics
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
 
     rows = []
     for function in (

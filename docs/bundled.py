@@ -37,8 +37,9 @@ class Entry:
 
 
 def projects() -> list[dict[str, Any]]:
-    """The pyproject tables of the core and of every bundled plugin, the core first."""
-    files = [ROOT / "pyproject.toml", *sorted((ROOT / "plugins").glob("*/pyproject.toml"))]
+    """The pyproject tables of the core, of the libraries and of the bundled plugins, in this order."""
+    folders = [*sorted(ROOT.glob("libraries/*")), *sorted(ROOT.glob("plugins/*"))]
+    files = [ROOT / "pyproject.toml", *(path for each in folders if (path := each / "pyproject.toml").is_file())]
     return [tomllib.loads(file.read_text(encoding="utf-8"))["project"] for file in files]
 
 

@@ -20,8 +20,8 @@ from abilities_page import abilities, overview
 from authors_page import authors
 from bundled import Entry, entries, missing, projects
 from described import code, line, of_class
+from maze_offpolicy.collect.pairs import FEATURES, pairs
 
-from maze_core.collect.pairs import FEATURES, pairs
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.config.assembly import DEFAULTS
 from maze_core.plugins.config.flags import flags

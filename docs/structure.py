@@ -46,8 +46,8 @@ ROAD = (
     Station("maze_core.collect.assembler:Assembler", "several agents: open actions", 2, 1),
     Station("maze_core.data.transitions:Transitions", "complete, of single rows", 2, 2),
     Station("maze_core.data.rollout:Rollout", "T steps of N rows, also of workers", 0, 3),
-    Station("maze_core.data.replay.buffer:ReplayBuffer", "the newest rows", 1, 3),
-    Station("maze_core.data.replay.selectors:Selector", "chooses the rows of a batch", 2, 3),
+    Station("maze_offpolicy.replay.buffer:ReplayBuffer", "the newest rows", 1, 3),
+    Station("maze_offpolicy.replay.selectors:Selector", "chooses the rows of a batch", 2, 3),
     Station("maze_core.data.batch:Batch", "rows to learn from", 1, 4),
     Station("maze_core.learn.learner:Learner", "backward, clip, optimizer", 1, 5),
 )
@@ -200,14 +200,18 @@ def timeline() -> str:
 
 
 def callers() -> dict[str, str]:
-    """Return the file of the core that calls each hook, of several the first by name; nothing where nobody calls."""
+    """Return the file of the core or of a library that calls each hook, of several the first by name.
+
+    There is none where nobody calls.
+    """
     specs = ast.parse((CORE / "plugins" / "hookspecs.py").read_text(encoding="utf-8"))
     found = {node.name: "" for node in ast.walk(specs) if isinstance(node, ast.FunctionDef)}
-    for path in sorted(CORE.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)) if "hooks." in text else ():
-            if isinstance(node, ast.Attribute) and node.attr in found and ast.unparse(node.value).endswith("hooks"):
-                found[node.attr] = found[node.attr] or path.relative_to(CORE).as_posix()
+    for base in (CORE, *sorted(ROOT.glob("libraries/*"))):
+        for path in sorted(base.rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if "hooks." in text else ():
+                if isinstance(node, ast.Attribute) and node.attr in found and ast.unparse(node.value).endswith("hooks"):
+                    found[node.attr] = found[node.attr] or path.relative_to(base).as_posix()
     return {name: file for name, file in found.items() if file}
 
 

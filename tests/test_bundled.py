@@ -2,8 +2,8 @@
 
 import json
 import tomllib
+import zipfile
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,16 +13,15 @@ from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from maze_core.plugins.how_to_install import how_to_install
-
-PLUGINS = Path(__file__).parents[1] / "plugins"
+from tests.repository import files
 
 
 def test_the_table_holds_what_the_distributions_say():
     kinds = {group: kind for kind, group in discovery.KINDS.items()}
     declared = {}
-    for path in PLUGINS.glob("*/pyproject.toml"):
+    for path in files("pyproject.toml"):
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-        for group, names in project["entry-points"].items():
+        for group, names in project.get("entry-points", {}).items():
             declared |= {(kinds[group], name): project["name"] for name in names if group in kinds}
     assert len(declared) > 30
     assert declared == {each: publisher(*each) for each in declared}
@@ -31,7 +30,7 @@ def test_the_table_holds_what_the_distributions_say():
 
 
 def test_errors_in_any_published_package_are_not_blamed_on_strangers():
-    assert packages() == {"maze_core", *(path.parent.name for path in PLUGINS.glob("*/pyproject.toml"))}
+    assert packages() == {"maze_core", *(path.parent.name for path in files("pyproject.toml"))}
 
 
 @pytest.fixture
@@ -116,3 +115,34 @@ def test_what_installs_it_is_found_where_the_core_came_from(tmp_path, monkeypatc
     assert how_to_install("maze-rllib") == "pip install maze-rllib"  # what is not there
     monkeypatch.chdir(folder)
     assert how_to_install("maze-ppo") == "pip install -e ./plugins/maze_ppo"
+
+
+def test_what_it_needs_is_installed_with_it(tmp_path, monkeypatch):
+    """Libraries of libraries, too; but nothing that is installed, and nothing of others."""
+    needed = {"maze-sac": ["maze-offpolicy>=0.1", "numpy"], "maze-offpolicy": ["maze-core>=0.1", "maze-recordings<2"]}
+    needed["maze-recordings"] = ["maze-offpolicy", 'maze-td3; extra == "more"']
+    for name, kind in (("maze-sac", "plugins"), ("maze-offpolicy", "libraries"), ("maze-recordings", "plugins")):
+        package = name.replace("-", "_")
+        folder = tmp_path / kind / package
+        folder.mkdir(parents=True)
+        (folder / "pyproject.toml").write_text(f"[project]\ndependencies = {json.dumps(needed[name])}\n")
+        with zipfile.ZipFile(tmp_path / f"{package}-0.1.0-py3-none-any.whl", "w") as wheel:
+            lines = "\n".join(f"Requires-Dist: {each}" for each in needed[name])
+            wheel.writestr(f"{package}-0.1.0.dist-info/METADATA", f"Name: {name}\n{lines}\n")
+    installed = {"maze-core"}
+
+    def distribution(name):
+        if name in installed:
+            return Came(json.dumps(said))
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    monkeypatch.chdir(tmp_path)
+    said = {"url": tmp_path.as_uri(), "dir_info": {}}
+    folders = "./plugins/maze_sac ./libraries/maze_offpolicy ./plugins/maze_recordings"
+    assert how_to_install("maze-sac") == f"pip install {folders}"
+    said = {"url": (tmp_path / "maze_core-0.1.0-py3-none-any.whl").as_uri(), "archive_info": {}}
+    files = " ".join(f"./maze_{each}-0.1.0-py3-none-any.whl" for each in ("sac", "offpolicy", "recordings"))
+    assert how_to_install("maze-sac") == f"pip install {files}"
+    installed |= {"maze-recordings", "maze-offpolicy"}
+    assert how_to_install("maze-sac") == "pip install ./maze_sac-0.1.0-py3-none-any.whl"

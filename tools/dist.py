@@ -29,7 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.maze_devkit.scaffold.clean import CleanEnvironment  # noqa: E402 — from the folder above
+from tests.maze_devkit.scaffold.clean import CleanEnvironment  # noqa: E402
+from tests.repository import folders  # noqa: E402 — from the folder above
 
 OUT = ROOT / "dist"
 _ALSO_SHIPPED = ("pyproject.toml", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CITATION.cff", "constraints.txt", "tests")
@@ -56,7 +57,7 @@ print(getattr(backend, sys.argv[2])(sys.argv[3]))
 
 def projects() -> list[Path]:
     """Return the folders of all distributions, the core first."""
-    return [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")), ROOT / "tools" / "maze_all"]
+    return [ROOT, *folders(), ROOT / "tools" / "maze_all"]
 
 
 def description(readme: str, within: str, address: str | None) -> str:

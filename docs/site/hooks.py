@@ -71,7 +71,7 @@ def navigation(index: str) -> list[dict[str, Any]]:
 def outside() -> dict[Path, str]:
     """The READMEs of this repository, with the pages that they become."""
     found = {ROOT / "README.md": OVERVIEW}
-    for folder in ("plugins", "examples"):
+    for folder in ("libraries", "plugins", "examples"):
         for file in sorted((ROOT / folder).glob("*/README.md")):
             found[file] = f"{folder}/{file.parent.name}.md"
     return found
@@ -97,7 +97,7 @@ def relinked(text: str, file: Path, page: str) -> str:
 def promised() -> list[str]:
     """The modules that the page on compatibility promises, packages as all of their modules, in its order."""
     page = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
-    named = re.findall(r"`((?:maze_core|maze_devkit|maze_recordings|maze_sweep)(?:\.[a-z]\w*)*)`", page)
+    named = re.findall(r"`((?:maze_core|maze_offpolicy|maze_devkit|maze_recordings|maze_sweep)(?:\.[a-z]\w*)*)`", page)
     kept = [name for name in dict.fromkeys(named) if name != "maze_core"]
     return [module for name in kept for module in _modules(name)]
 
@@ -115,7 +115,7 @@ def exported() -> dict[str, str]:
 def path_of(module: str) -> Path:
     """The file of a module; the `__init__.py` of a package."""
     top = module.partition(".")[0]
-    base = ROOT if top == "maze_core" else ROOT / "plugins" / top
+    base = ROOT if top == "maze_core" else next(ROOT.glob(f"*/{top}/pyproject.toml")).parent
     path = base.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 

@@ -1,4 +1,4 @@
-"""Which distribution contains which plugin, for those published with the core.
+"""Which distribution contains which plugin, for those published with the core; libraries contain none.
 
 This data lets messages say what to install for a missing plugin. Other distributions need no entry.
 """
@@ -30,6 +30,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
+    "maze-offpolicy": {},
     "maze-optuna": {"searcher": "optuna"},
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},
     "maze-pictures": {},
@@ -68,6 +69,11 @@ _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()
 }
 """The same by kind and name."""
+
+
+def distributions() -> frozenset[str]:
+    """Return the distributions that are published with the core."""
+    return frozenset(_PUBLISHED)
 
 
 @cache

@@ -3,30 +3,93 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from maze_core.base.bundled import distributions
 from maze_core.base.terminal_text import argument
 
 
 def how_to_install(distribution: str) -> str:
-    """Return the command that installs a distribution published with the core.
+    """Return the command that installs a distribution published with the core, and what it needs of those.
 
     A core that was installed from a folder or a file is accompanied by the others there. An index may have somebody
     else's distribution of the same name, so it is named only where the core came from one.
     """
-    package = distribution.replace("-", "_")
     came = _came_from()
     place, folder_of_core = Path(unquote(urlsplit(str(came.get("url", ""))).path)), came.get("dir_info")
-    folder = place / "plugins" / package
-    if isinstance(folder_of_core, dict) and (folder / "pyproject.toml").is_file():
-        editable = "-e " if folder_of_core.get("editable") else ""
-        return f"pip install {editable}{argument(_seen_from_here(folder))}"
-    if "archive_info" in came and (files := list(place.parent.glob(f"{package}-*.whl"))):
-        return f"pip install {argument(_seen_from_here(max(files, key=_version)))}"
-    return f"pip install {distribution}"
+    found: list[Path] = []
+    if isinstance(folder_of_core, dict):
+        found = _with_needs(distribution, lambda name: _folder(place, name), _needs_of_folder)
+    elif "archive_info" in came:
+        found = _with_needs(distribution, lambda name: _wheel(place.parent, name), _needs_of_wheel)
+    editable = "-e " if isinstance(folder_of_core, dict) and folder_of_core.get("editable") else ""
+    return f"pip install {' '.join(editable + argument(_seen_from_here(path)) for path in found) or distribution}"
+
+
+def _with_needs(
+    distribution: str, find: Callable[[str], Path | None], needs: Callable[[Path], Iterable[str]]
+) -> list[Path]:
+    """Return where a distribution is, and where those are that it needs and that are not installed."""
+    found: dict[str, Path] = {}
+    waiting = [distribution]
+    while waiting:
+        name = waiting.pop(0)
+        path = None if name in found else find(name)
+        if path is not None:
+            found[name] = path
+            waiting += [
+                each for each in map(_named, needs(path)) if each in distributions() and not _is_installed(each)
+            ]
+    return list(found.values())
+
+
+def _folder(place: Path, distribution: str) -> Path | None:
+    folders = (place / kind / distribution.replace("-", "_") for kind in ("libraries", "plugins"))
+    return next((folder for folder in folders if (folder / "pyproject.toml").is_file()), None)
+
+
+def _needs_of_folder(folder: Path) -> list[str]:
+    import tomllib  # here, as this module is imported whenever plugins are looked for
+
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+    except (OSError, ValueError):
+        return []
+    return [str(each) for each in project.get("dependencies", [])]
+
+
+def _wheel(place: Path, distribution: str) -> Path | None:
+    return max(place.glob(f"{distribution.replace('-', '_')}-*.whl"), key=_version, default=None)
+
+
+def _needs_of_wheel(wheel: Path) -> list[str]:
+    import email
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            about = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+            return email.message_from_bytes(archive.read(about)).get_all("Requires-Dist", [])
+    except (OSError, zipfile.BadZipFile, StopIteration):
+        return []
+
+
+def _named(requirement: str) -> str:
+    """Return the distribution that a requirement names; empty for one of an extra."""
+    return "" if "extra ==" in requirement else re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _version(wheel: Path) -> tuple[int, ...]:

@@ -127,7 +127,7 @@ def fresh(arguments: Sequence[object], root: Path, memory: int = FRESH_MEMORY) -
     """The command line, in a process of its own that has imported nothing; `root` is where the core lies."""
 
     def action() -> int:
-        path = [str(root), *map(str, sorted(root.glob("plugins/*")))]
+        path = [str(root), *map(str, sorted([*root.glob("libraries/*"), *root.glob("plugins/*")]))]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
         launch = "import sys; sys.path.remove(''); from maze_core.cli.main import main; main()"
         resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))

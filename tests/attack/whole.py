@@ -91,9 +91,9 @@ def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def _rows(run: Path, replay: dict[str, Any]) -> dict[str, Any]:
     import gymnasium
+    from maze_offpolicy.replay.buffer import ReplayBuffer
+    from maze_offpolicy.replay.log import ReplayLog
 
-    from maze_core.data.replay.buffer import ReplayBuffer
-    from maze_core.data.replay.log import ReplayLog
     from maze_core.plugins.config.assembly import load_run_config
 
     env = gymnasium.make(ENV)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.maze_devkit.scaffold.clean import OFFLINE, build_wheels
+from tests.repository import files
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONAL = (
@@ -83,7 +84,7 @@ for command in json.loads(sys.argv.pop()) if __name__ == "__main__" else ():
 def names():
     """What may be imported: Python's modules, every installed package, what libraries do without."""
     tops = set(sys.stdlib_module_names) | set(metadata.packages_distributions()) | set(OPTIONAL)
-    tops |= {path.parent.name for path in ROOT.glob("plugins/*/maze_*/__init__.py")}
+    tops |= {path.parent.name for path in files("maze_*/__init__.py")}
     return sorted(name for name in tops if name.isidentifier())
 
 

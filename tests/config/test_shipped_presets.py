@@ -9,6 +9,7 @@ from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.counting import idle_settings
 from maze_core.plugins.config.preferences import preferences
 from maze_core.plugins.config.presets import presets, presets_of_source
+from tests.repository import files
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 ALGORITHMS = ("ppo", "a2c", "impala")
@@ -19,7 +20,7 @@ def shipped(algorithm):
 
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted({(path.relative_to(ROOT).parts[2], path.stem) for path in ROOT.glob("plugins/*/*/presets/**/*.yaml")})
+SHIPPED = sorted({(path.relative_to(ROOT).parts[2], path.stem) for path in files("*/presets/**/*.yaml")})
 """The package and the name of every preset in the repository."""
 OF_SOURCES = [
     ("maze_atari", "ALE-Breakout-v5"),

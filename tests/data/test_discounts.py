@@ -8,9 +8,9 @@ import torch
 from gymnasium import spaces
 from maze_impala.config import IMPALAConfig
 from maze_impala.trajectories import trajectories
+from maze_offpolicy.replay.buffer import ReplayBuffer
 
 from maze_core.data.discounts import rollout_discounts
-from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.returns import vtrace
 from maze_core.data.rollout import Rollout
 from maze_core.data.trajectory import Trajectory

@@ -9,12 +9,13 @@ import pytest
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.flags import flags
+from tests.repository import files
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.compile(r"^\| parameter \| default \| meaning \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 PAGES = sorted(
     page
-    for page in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    for page in [*ROOT.glob("docs/**/*.md"), *files("README.md")]
     if "reference" not in page.parts and page.stem != "rllib" and TABLE.search(page.read_text())
 )
 """That of RLlib gives the defaults of several algorithms in one cell."""

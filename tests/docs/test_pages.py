@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from maze_core import Plugin, RunContext, hookimpl
+from tests.repository import files
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    str(page.relative_to(ROOT))
-    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    str(page.relative_to(ROOT)) for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *files("README.md")]
 )
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -158,12 +158,9 @@ SHOWN = {
 }
 """Classes that authors build, and how their constructors are shown to begin."""
 FAMILIES = (
-    ("collect/**/*.py", r"class (\w+)\(Collector\)"),
-    ("data/replay/*.py", r"class (\w+)\(Selector\)"),
-    (
-        "models/heads.py",
-        r"class (\w+Head)\(",
-    ),
+    ("*", r"^class (\w+)\(Collector\)"),
+    ("*", r"^class (\w+)\(Selector\)"),
+    ("heads.py", r"^class (\w+Head)\("),
 )
 
 
@@ -175,10 +172,11 @@ def test_authors_find_the_constructor_of_what_they_build() -> None:
         assert f"```python\n{beginning}" in body, place
 
 
-@pytest.mark.parametrize(("files", "pattern"), FAMILIES)
-def test_every_collector_selector_and_head_is_there_with_its_constructor(files: str, pattern: str) -> None:
+@pytest.mark.parametrize(("place", "pattern"), FAMILIES)
+def test_every_collector_selector_and_head_is_there_with_its_constructor(place: str, pattern: str) -> None:
     sections = _sections((ROOT / "docs" / "reference" / "authors.md").read_text(encoding="utf-8"))
-    names = [name for file in (ROOT / "maze_core").glob(files) for name in re.findall(pattern, file.read_text())]
+    sources = [path for top in ("maze_core", "libraries") for path in (ROOT / top).rglob("*.py") if path.match(place)]
+    names = [name for file in sources for name in re.findall(pattern, file.read_text(), re.MULTILINE)]
     assert len(names) >= 2
     for name in names:
         assert f"```python\n{name}(" in sections[f"Class `{name}`"], name

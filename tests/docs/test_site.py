@@ -30,6 +30,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
 from tests.maze_view import browser as browsers
+from tests.repository import folder_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -89,11 +90,11 @@ def test_every_promised_module_and_name_is_in_the_reference(hooks: Any) -> None:
     text = "\n".join(hooks.api_pages().values())
     shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
     promise = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
-    names = set(re.findall(r"`(maze_(?:core|devkit|recordings|sweep)\.[a-z_.]+)`", promise)) | {"maze_devkit"}
+    names = set(re.findall(r"`(maze_(?:core|devkit|recordings|sweep)\.[a-z_.]+)`", promise))
+    names |= {"maze_devkit", "maze_offpolicy"}
     missing = []
     for name in sorted(names):
-        place = ROOT.joinpath(*name.split(".")) if name.startswith("maze_core") else ROOT / "plugins"
-        place = place if name.startswith("maze_core") else place.joinpath(name.partition(".")[0], *name.split("."))
+        place = folder_of(name.partition(".")[0]).joinpath(*name.split("."))
         for file in [place.with_suffix(".py")] if place.with_suffix(".py").is_file() else place.rglob("*.py"):
             module = ".".join(file.relative_to(place.parents[name.count(".")]).with_suffix("").parts)
             module = module.removesuffix(".__init__")
@@ -272,7 +273,7 @@ def test_the_site_is_whole(site: Path, pages: dict[Path, _Page], hooks: Any) -> 
 
 @pytest.mark.slow
 def test_mistakes_end_the_build(site: Path, tmp_path: Path) -> None:
-    for name in ("maze_core", "plugins", "examples", "README.md", "mkdocs.yml"):
+    for name in ("maze_core", "libraries", "plugins", "examples", "README.md", "mkdocs.yml"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copytree(DOCS, tmp_path / "docs")
     for page in (tmp_path / "docs").rglob("*.md"):  # what is on them, and the reference that one asks for, takes time

@@ -34,12 +34,13 @@ from pathlib import Path
 import pytest
 
 from tests.forked import Forked
+from tests.repository import files
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_TYPED = ("docs/reference/", "docs/benchmarks/", "docs/architecture.md")
 PAGES = sorted(
     str(page.relative_to(ROOT))
-    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *files("README.md")]
     if not str(page.relative_to(ROOT)).startswith(NOT_TYPED)
 )
 QUICK = ("README.md", "docs/guide/python.md", "docs/algorithms/ppo.md")

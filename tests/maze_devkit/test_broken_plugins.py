@@ -239,6 +239,15 @@ def test_a_dependency_on_any_core_or_another_one(requires, publish, findings):
     assert list(failed(findings(*plugin))) == ["core_version"]
 
 
+@pytest.mark.parametrize(
+    ("requires", "missing"), [("", True), ('maze-offpolicy; extra == "more"', True), ("maze_OffPolicy>=0.1", False)]
+)
+def test_a_library_is_asked_for(requires, missing, publish, findings):
+    asked = f"maze-core>=0.1,<0.2\nRequires-Dist: {requires}" if requires else "maze-core>=0.1,<0.2"
+    plugin = publish("wrapper", SOUND["wrapper"] + "\nimport maze_offpolicy\n", requires=asked)
+    assert list(failed(findings(*plugin))) == ["libraries"] * missing
+
+
 def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, findings, monkeypatch):
     def notify(self, hook, take=None, /, **arguments):
         getattr(self._manager.hook, hook)(**arguments)

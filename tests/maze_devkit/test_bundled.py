@@ -120,7 +120,7 @@ def _inapplicable(title, claim):
         *(("compiles",) if claim.kind == "algorithm" and claim.name not in COMPILED else ()),
         *(("altered_states",) if claim.kind == "wrapper" and claim.name not in LASTING else ()),
         *(("hooks",) if claim.kind in NO_HOOKS else ()),
-        *(("core_version",) if claim.distribution == discovery.CORE else ()),
+        *(("core_version", "libraries") if claim.distribution == discovery.CORE else ()),
     }
 
 

@@ -19,7 +19,7 @@ SOURCE = '''
 """An algorithm that avoids what costs."""
 
 from maze_core import Algorithm, AlgorithmConfig, Loss, RolloutCollector, hookimpl
-from maze_core.collect.replay.collector import ReplayCollector
+from maze_offpolicy.collect.collector import ReplayCollector
 from maze_core.learn.on_policy.advantages import advantage_rows
 
 

@@ -6,8 +6,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_offpolicy.replay.frames import FrameStack
 
-from maze_core.data.replay.frames import FrameStack
 from tests.bomb import bomb
 from tests.interrupted import interrupted
 

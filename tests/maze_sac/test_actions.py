@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_offpolicy.models.joint_actions import JointActions
 from maze_sac.actions import decide, target_entropy
 
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import MLP
 from maze_core.models.inputs import FlatInput, input_spaces
-from maze_core.models.joint_actions import JointActions
 from tests.maze_sac.enumeration import every_action, expectation
 
 ROWS = 5

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.models.critics import StateActionCritics, build_critics
 from maze_sac.actions import Temperature
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.sequences import Sequences
-from maze_core.learn.off_policy.targets import Target
 from maze_core.models.assembly import ModelConfig
-from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.custom import wrap_module
 from maze_core.models.inputs import FlatInput
 from maze_core.models.memories.recurrent import GruMemory, RecurrentConfig

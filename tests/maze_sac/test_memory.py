@@ -10,10 +10,10 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
+from maze_offpolicy.collect.collector import ReplayCollector
 from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError
-from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.models.policy import Policy
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until

@@ -12,10 +12,10 @@ import pytest
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 from maze_devkit.turns import Carousel
+from maze_offpolicy.replay.buffer import ReplayBuffer
+from maze_offpolicy.replay.log import ReplayLog
 
 from maze_core.base.errors import CheckpointError
-from maze_core.data.replay.buffer import ReplayBuffer
-from maze_core.data.replay.log import ReplayLog
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import load_run_config

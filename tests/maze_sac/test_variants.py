@@ -8,12 +8,12 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.models import critics as critics_module
+from maze_offpolicy.models.critics import StateActionCritics
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.learn.off_policy.targets import Target
-from maze_core.models import critics as critics_module
-from maze_core.models.critics import StateActionCritics
 from maze_core.models.inputs import FlatInput
 from tests.bomb import bomb
 from tests.interrupted import interrupted

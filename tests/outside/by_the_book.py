@@ -8,24 +8,24 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from gymnasium import spaces
+from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.memory import ReplayMemory
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.replay.joint import Joint
+from maze_offpolicy.replay.selectors import ByPriority, Uniform
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, Policy, Run, hookimpl
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-from maze_core.collect.replay.collector import ReplayCollector
-from maze_core.collect.replay.memory import ReplayMemory
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.collect.rollouts.sampler import Sampler
-from maze_core.data.replay.joint import Joint
-from maze_core.data.replay.selectors import ByPriority, Uniform
 from maze_core.data.reward_scale import RewardScale
 from maze_core.data.sequences import Sequences
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.vector import Episode
-from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.models.distributions.box import BoxScale

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.replay.joint import Joint
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, Policy, Run, hookimpl
 from maze_core.base.seeding import Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
-from maze_core.collect.replay.collector import ReplayCollector
-from maze_core.data.replay.joint import Joint
 from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.learn.off_policy.targets import Target
 
 
 class TogetherConfig(AlgorithmConfig):

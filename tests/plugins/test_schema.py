@@ -13,9 +13,10 @@ from maze_core.cli.main import app
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.plain_yaml import parse_mapping, read_yaml
 from maze_core.plugins.config.schema import file_schema
+from tests.repository import files
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted(ROOT.glob("plugins/*/*/presets/**/*.yaml"))
+FILES = files("*/presets/**/*.yaml")
 PRESETS = [file for file in FILES if find_spec(file.relative_to(ROOT).parts[2])]
 """Those of the installed packages: the schema knows no others."""
 

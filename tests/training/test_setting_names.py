@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.memory import ReplayMemory, check_sequences
 
 from maze_core.base.errors import ConfigError
-from maze_core.collect.replay.collector import ReplayCollector
-from maze_core.collect.replay.memory import ReplayMemory, check_sequences
 from maze_core.plugins.config.base import PluginConfig
 
 pytest.importorskip("maze_sac")

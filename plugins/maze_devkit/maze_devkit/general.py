@@ -16,7 +16,7 @@ from maze_core.plugins.summaries import locate, summarise
 from maze_devkit import marks
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.fresh import LEARNS
-from maze_devkit.promise import broken_promises
+from maze_devkit.promise import broken_promises, imported_libraries
 from maze_devkit.subject import Subject, hook_problem
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
@@ -58,7 +58,7 @@ def _core_version(subject: Subject) -> None:
     if claim.distribution == discovery.CORE:
         raise NotApplicable("it is part of the core")
     lines = [Requirement(line) for line in metadata.requires(claim.distribution) or []]
-    found = [line for line in lines if re.sub(r"[-_.]+", "-", line.name).lower() == discovery.CORE]
+    found = [line for line in lines if _normal(line.name) == discovery.CORE]
     if not found:
         raise Failed(f"{claim.distribution} does not depend on {discovery.CORE}")
     signs = {specifier.operator for line in found for specifier in line.specifier}
@@ -68,6 +68,27 @@ def _core_version(subject: Subject) -> None:
         raise Failed(f"its dependency {found[0]} has no lower bound")
     if reason := discovery.incompatibility(claim.distribution):
         raise Failed(reason)
+
+
+def _libraries(subject: Subject) -> None:
+    from packaging.requirements import Requirement
+
+    claim = subject.claim
+    if claim.distribution == discovery.CORE:
+        raise NotApplicable("it is part of the core")
+    subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
+    lines = [Requirement(line) for line in metadata.requires(claim.distribution) or []]
+    always = {_normal(line.name) for line in lines if line.marker is None or "extra" not in str(line.marker)}
+    wanted = [package.replace("_", "-") for package in imported_libraries(claim.entry_point.module)]
+    if missing := [each for each in wanted if each not in always]:
+        raise Failed(
+            f"it imports {missing[0].replace('-', '_')}, and {claim.distribution} does not depend on {missing[0]}"
+        )
+
+
+def _normal(name: str) -> str:
+    """Return the name of a distribution as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _loads(subject: Subject) -> None:
@@ -189,6 +210,13 @@ CHECKS = (
         "Bounds prevent an installation with an untested core, and `maze plugins list` can report a wrong version.",
         'Write dependencies = ["maze-core>=0.1,<0.2"] in pyproject.toml, with the versions you test against.',
         _core_version,
+    ),
+    Check(
+        "libraries",
+        "The distribution depends on the libraries of Maze that its package imports.",
+        "Who installs the plugin alone has no library that nothing asks for, and the plugin cannot be imported.",
+        'Write it among the dependencies in pyproject.toml: "maze-offpolicy>=0.1,<0.2".',
+        _libraries,
     ),
     Check(
         "loads",

@@ -7,9 +7,10 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
+LIBRARIES = ("maze_offpolicy",)
+"""Packages of distributions that others may import."""
 PROMISED = (
     "maze_core.collect.agents",
-    "maze_core.collect.replay",
     "maze_core.collect.rollouts",
     "maze_core.collect.assembler",
     "maze_core.collect.stepper",
@@ -24,11 +25,8 @@ PROMISED = (
     "maze_core.learn.closed_form",
     "maze_core.learn.on_policy.burn_in",
     "maze_core.collect.collector",
-    "maze_core.learn.off_policy.critics",
-    "maze_core.learn.off_policy.deterministic",
     "maze_core.learn.on_policy.advantages",
     "maze_core.base.process_state",
-    "maze_core.learn.off_policy.quantile_loss",
     "maze_core.learn.on_policy.recurrent",
     "maze_core.learn.parameters",
     "maze_core.run.report",
@@ -40,7 +38,6 @@ PROMISED = (
     "maze_core.learn.schedules",
     "maze_core.learn.side_learner",
     "maze_core.learn.on_policy.surrogate",
-    "maze_core.learn.off_policy.targets",
     "maze_core.base.averages",
     "maze_core.cli.algorithm_flags",
     "maze_core.cli.output",
@@ -68,6 +65,7 @@ PROMISED = (
     "maze_core.base.seeding",
     "maze_core.base.terminal_text",
     "maze_core.base.tree",
+    *LIBRARIES,
     "maze_devkit",
     "maze_es.evaluations",
     "maze_es.evaluator",
@@ -86,7 +84,7 @@ PROMISED = (
     "maze_sweep.searchers.space",
 )
 """Modules, and packages with all of their modules."""
-_PROVIDERS = ("maze_core", "maze_devkit", "maze_es", "maze_recordings", "maze_sweep")
+_PROVIDERS = ("maze_core", *LIBRARIES, "maze_devkit", "maze_es", "maze_recordings", "maze_sweep")
 _WHOLE = ("maze_core",)
 """Packages whose own names are promised, but not their modules."""
 
@@ -97,17 +95,30 @@ def broken_promises(module: str) -> list[str]:
     `module`: the one that has the plugin; all modules of its top package count, or it alone where it is no package.
     """
     top = module.partition(".")[0]
-    spec = importlib.util.find_spec(top)
-    if spec is None or spec.origin is None:
-        return []
-    origin = Path(spec.origin)
-    files = sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
     return [
         f"{name} ({file.name}, line {line})"
-        for file in files
+        for file in _files(module)
         for name, line in _imports(file)
         if name.partition(".")[0] in _PROVIDERS and name.partition(".")[0] != top and not _is_promised(name)
     ]
+
+
+def imported_libraries(module: str) -> list[str]:
+    """Return the libraries of Maze that a plugin's package imports, as packages.
+
+    `module` as for `broken_promises`.
+    """
+    tops = {name.partition(".")[0] for file in _files(module) for name, _ in _imports(file)}
+    return sorted(tops & {*LIBRARIES} - {module.partition(".")[0]})
+
+
+def _files(module: str) -> list[Path]:
+    """Return the files of a module's top package, or its own one where it is no package."""
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return []
+    origin = Path(spec.origin)
+    return sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
 
 
 def _imports(file: Path) -> Iterator[tuple[str, int]]:

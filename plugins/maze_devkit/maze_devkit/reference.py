@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
+from maze_offpolicy.collect.collector import ReplayCollector
 
-from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm

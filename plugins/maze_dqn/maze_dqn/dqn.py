@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
+from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.memory import ReplayMemory, TargetMemory
+from maze_offpolicy.learn.targets import Target
 from torch import Tensor, nn
 
 from maze_core.base.seeding import Purpose, torch_generator
-from maze_core.collect.replay.collector import ReplayCollector
-from maze_core.collect.replay.memory import ReplayMemory, TargetMemory
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.sequences import POLICY
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.off_policy.targets import Target
 from maze_core.plugins.hookspecs import hookimpl
 from maze_dqn.config import DQNConfig, ReplayedConfig
 from maze_dqn.exploration import epsilon_greedy

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
+from maze_offpolicy.models.joint_actions import JointActions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,7 +19,6 @@ from maze_core.models.distributions import Bernoulli, Categorical, MultiCategori
 from maze_core.models.distributions.chosen import foreign_name
 from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.distributions.noise import draw
-from maze_core.models.joint_actions import JointActions
 from maze_core.models.plain import PlainLogits
 from maze_core.models.policy import Policy, feature_count
 from maze_core.models.scored_choices import scored

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_offpolicy.models.critics import build_critics
+from maze_offpolicy.models.joint_actions import JointActions
 from torch import Tensor, nn
-
-from maze_core.models.critics import build_critics
-from maze_core.models.joint_actions import JointActions
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch

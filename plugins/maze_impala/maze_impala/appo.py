@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from maze_offpolicy.learn.targets import Target
 from torch import Tensor
 
 from maze_core.collect.rollouts.agent_groups import GROUP
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.on_policy.advantages import actor_critic_loss, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence

@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
+from maze_offpolicy.learn.targets import Target
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.actors import is_for_critics
-from maze_core.learn.off_policy.targets import Target
 from maze_core.models.blocks import Dense
 from maze_core.models.inputs import FlatInput, critic_spaces
 from maze_marl.config import QMIXConfig

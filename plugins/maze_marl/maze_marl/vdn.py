@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Dict, Discrete
+from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.replay.joint import Joint
 from torch import Tensor, nn
 
 from maze_core.base.seeding import Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
-from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.replay.joint import Joint
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.off_policy.targets import Target
 from maze_core.models.policy import Policy
 from maze_core.plugins.hookspecs import hookimpl
 from maze_marl.config import VDNConfig

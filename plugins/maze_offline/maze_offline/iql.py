@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.models.critics import build_critics
+from maze_offpolicy.models.joint_actions import JointActions
 from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
@@ -16,10 +19,7 @@ from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.rounding import nearly_equal
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.models.critics import build_critics
-from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import IQLConfig
 from maze_offline.losses import advantage_weights, expectile_loss, squared_errors

@@ -7,20 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from gymnasium.spaces import Box, Dict
+from maze_offpolicy.learn.critics import critics_of
+from maze_offpolicy.learn.deterministic import (
+    DeterministicTargets,
+    check_deterministic,
+    critic_and_policy_optimizer,
+    most_likely,
+)
+from maze_offpolicy.models.joint_actions import JointActions
 from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
 from maze_core.base.seeding import Purpose, torch_generator
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.off_policy.critics import critics_of
-from maze_core.learn.off_policy.deterministic import (
-    DeterministicTargets,
-    check_deterministic,
-    critic_and_policy_optimizer,
-    most_likely,
-)
-from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import TD3BCConfig
 from maze_offline.losses import squared_errors, value_weight

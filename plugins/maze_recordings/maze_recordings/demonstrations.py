@@ -31,7 +31,7 @@ _Normalizing = gymnasium.wrappers.NormalizeReward
 def demonstrations(run: Run, env: VectorEnv, path: Path, where: str) -> Trajectories:
     """Return the recorded episodes at a path, with rewards in the units of a run's own environments.
 
-    Arguments as for `maze_core.collect.replay.demonstrations.load_demonstrations`.
+    Arguments as for `maze_offpolicy.collect.demonstrations.load_demonstrations`.
 
     Raises:
         TrajectoryError: there is no recording, or one is damaged, has other spaces or an action that its mask forbids.

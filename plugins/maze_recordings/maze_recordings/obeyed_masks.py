@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from maze_offpolicy.models.joint_actions import JointActions
 
 from maze_core.base.tree import take_rows
 from maze_core.data.tensors import to_tensors
-from maze_core.models.joint_actions import JointActions
 from maze_recordings.recording_files import TrajectoryError
 
 if TYPE_CHECKING:

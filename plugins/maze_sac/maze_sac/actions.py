@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from maze_offpolicy.models.joint_actions import JointActions, bounded_sample, joined
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,7 +16,6 @@ from maze_core.models.distributions import Bernoulli, Categorical, MultiCategori
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
 from maze_core.models.distributions.gaussian import log_tanh_slope
-from maze_core.models.joint_actions import JointActions, bounded_sample, joined
 from maze_core.models.masks import joined_mask
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+from maze_offpolicy.collect.collector import steps_of_each
+from maze_offpolicy.models.stacked_norms import Norm
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from maze_core.collect.replay.collector import steps_of_each
 from maze_core.models.blocks import Activation
-from maze_core.models.stacked_norms import Norm
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
+from maze_offpolicy.learn.quantile_loss import quantile_huber
 from torch import Tensor
-
-from maze_core.learn.off_policy.quantile_loss import quantile_huber
 
 if TYPE_CHECKING:
     from maze_sac.actions import Decision

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from maze_offpolicy.models.joint_actions import JointActions, joined
 from torch import Tensor
 
-from maze_core.models.joint_actions import JointActions, joined
 from maze_core.models.several.routing import SCALAR, Blank
 from maze_sac.actions import Decision, draw, log_probabilities
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from maze_offpolicy.models.critics import build_critics
 from torch import Tensor, nn
 
 from maze_core import Algorithm, Batch, Loss, Policy, RolloutCollector, Run, hookimpl
@@ -19,7 +20,6 @@ from maze_core.data.returns import generalized_advantages
 from maze_core.data.rollout import Rollout
 from maze_core.learn.on_policy.advantages import advantage_rows, normalized, rollout_values
 from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
-from maze_core.models.critics import build_critics
 from maze_safety.config import PPOLagrangianConfig
 from maze_safety.multiplier import Multiplier
 

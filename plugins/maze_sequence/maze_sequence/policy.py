@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from maze_offpolicy.models.joint_actions import JointActions
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import subtree
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.inputs import FlatInput
-from maze_core.models.joint_actions import JointActions
 from maze_core.models.policy import Policy
 from maze_sequence.context import Context
 

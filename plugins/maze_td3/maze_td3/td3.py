@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Box, Dict
-from torch import nn
-
-from maze_core.base.seeding import Purpose, generator, torch_generator
-from maze_core.collect.agents.exploration import ActionNoise
-from maze_core.collect.replay.collector import ReplayCollector, steps_of_each
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.off_policy.critics import critics_of
-from maze_core.learn.off_policy.deterministic import (
+from maze_offpolicy.collect.collector import ReplayCollector, steps_of_each
+from maze_offpolicy.learn.critics import critics_of
+from maze_offpolicy.learn.deterministic import (
     DeterministicTargets,
     check_deterministic,
     critic_and_policy_optimizer,
     most_likely,
 )
-from maze_core.models.joint_actions import JointActions
+from maze_offpolicy.models.joint_actions import JointActions
+from torch import nn
+
+from maze_core.base.seeding import Purpose, generator, torch_generator
+from maze_core.collect.agents.exploration import ActionNoise
+from maze_core.data.batch import Batch, Loss
+from maze_core.learn.algorithm import Algorithm
 from maze_core.plugins.hookspecs import hookimpl
 from maze_td3.config import DDPGConfig, TD3Config
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
+from maze_offpolicy.models.joint_actions import check_divergence
 from torch import Tensor
 
 from maze_core import Algorithm, Batch, ConfigError, Loss, Policy, RolloutCollector, Run, hookimpl
@@ -16,7 +17,6 @@ from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
 from maze_core.learn.optimizers.adam import Adam, Optimizer
 from maze_core.learn.parameters import policy_parameters
-from maze_core.models.joint_actions import check_divergence
 from maze_trpo.config import TRPOConfig
 
 

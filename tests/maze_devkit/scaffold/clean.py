@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -98,8 +100,9 @@ class CleanEnvironment:
         return links
 
     def install(self, *what: str | Path) -> None:
-        """`pip install`, without any network."""
-        self.run(self.python, "-m", "pip", "install", *OFFLINE, *what)
+        """`pip install`, without any network; a file that is given twice counts once."""
+        files = {Path(each).name: each for each in what}.values()
+        self.run(self.python, "-m", "pip", "install", *OFFLINE, *files)
 
     def install_editable(self, folders: Sequence[Path]) -> None:
         """`pip install -e FOLDER`, for several."""
@@ -157,8 +160,25 @@ class CleanEnvironment:
         return result.stdout
 
 
+def with_libraries(*sources: Path) -> list[Path]:
+    """Return folders of distributions, and those of the libraries that they need."""
+    found, waiting = [], list(sources)
+    while waiting:
+        folder = waiting.pop(0)
+        if folder not in found:
+            found.append(folder)
+            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+            names = [re.split(r"[^\w-]", each)[0].replace("-", "_") for each in project["dependencies"]]
+            waiting += [path for name in names if (path := ROOT / "libraries" / name).is_dir()]
+    return found
+
+
 def build_wheels(folder: Path, *sources: Path) -> list[Path]:
-    """The wheels of distributions, built from copies of their sources, so that nothing is left behind in them."""
+    """The wheels of distributions and of the libraries that they need.
+
+    They are built from copies of their sources, so that nothing is left behind in these.
+    """
+    sources = tuple(with_libraries(*sources))
     target, copies = folder / "wheels", [folder / f"source-{source.name}" for source in sources]
     target.mkdir(parents=True)
     for source, copy in zip(sources, copies, strict=True):

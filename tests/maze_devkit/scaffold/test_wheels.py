@@ -7,6 +7,7 @@ import zipfile
 import pytest
 
 from tests.maze_devkit.scaffold.clean import ROOT
+from tests.repository import folder_of, folders
 
 
 def test_the_core_and_one_plugin_are_all_there_is(clean):
@@ -48,14 +49,14 @@ def test_no_module_comes_from_the_repository(clean):
 def test_every_file_of_the_packages_is_in_the_wheels(wheels, kit_wheels):
     for wheel in (*wheels, *kit_wheels):
         name = wheel.name.partition("-")[0]
-        source = ROOT / name if name == "maze_core" else ROOT / "plugins" / name / name
+        source = folder_of(name) / name
         packed = set(zipfile.ZipFile(wheel).namelist())
         files = [file for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
         missing = {f"{source.name}/{file.relative_to(source).as_posix()}" for file in files} - packed
         assert not missing
 
 
-@pytest.mark.parametrize("folder", [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))])
+@pytest.mark.parametrize("folder", [ROOT, *folders()])
 def test_every_distribution_says_what_an_index_shows(folder):
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     assert project["license-files"] == ["LICENSE"]

@@ -18,6 +18,8 @@ class Starter:
     """The command that shows it at work; `$name` is the plugin's name."""
     kind: str = ""
     """The plugin's kind, where it is not what the starter is called."""
+    requires: tuple[str, ...] = ()
+    """The distributions that it builds on beside the core; they have the core's version."""
 
 
 STARTERS: Mapping[str, Starter] = {
@@ -60,6 +62,7 @@ STARTERS: Mapping[str, Starter] = {
     "searcher": Starter(
         "Searcher", "Change one value of the best point so far",
         "maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher $name",
+        requires=("maze-sweep",),
     ),
     "command": Starter(
         "", "Print the best epoch of a run",
@@ -74,6 +77,7 @@ VARIANTS: Mapping[str, Starter] = {
         "", "Deep Q-learning, off-policy, for one Discrete action",
         "maze train $name --env CartPole-v1",
         "algorithm",
+        requires=("maze-offpolicy",),
     ),
 }  # fmt: skip
 """Further starters of a kind."""

@@ -94,17 +94,14 @@ def _values(names: Names, license: License, author: str) -> dict[str, str]:
         "command": usage(names),
         "help": f"maze {names.name} --help" if names.kind == "command" else f"maze plugins info {names.name}",
         "parameters": "options" if names.kind == "command" else "parameters",
-        "requires": ", ".join(f'"{each}{core_range(discovery.core_version())}"' for each in _requires(names.kind)),
+        "requires": ", ".join(
+            f'"{each}{core_range(discovery.core_version())}"' for each in (discovery.CORE, *names.starter.requires)
+        ),
         "kit": f'"maze-devkit{core_range(discovery.core_version())}"',
         "license": declared,
         "presets": ', "presets/*.yaml"' if names.kind == "algorithm" else "",
         "author": author or f"the authors of {names.distribution}",
     }
-
-
-def _requires(kind: str) -> list[str]:
-    """Return the distributions that a plugin of a kind builds on; they have the core's version."""
-    return [discovery.CORE, "maze-sweep"] if kind == "searcher" else [discovery.CORE]
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:

@@ -1,0 +1,97 @@
+"""What algorithms with a deterministic policy share: TD3, DDPG, and TD3 with behavioural cloning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from maze_core.learn.optimizers.adam import Adam
+from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.models.joint_actions import JointActions, bounded_mode, check_reparametrised
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
+    from maze_core.data.batch import Batch
+    from maze_core.models.policy import Policy
+    from maze_offpolicy.models.critics import StateActionCritics
+
+
+def check_deterministic(policy: Policy, actions: JointActions, name: str) -> None:
+    """Check that the policy's Box actions are bounded, and keep its standard deviations from learning.
+
+    `name`: the algorithm, for the message.
+
+    Raises:
+        ConfigError: they are not, or not differentiable.
+    """
+    check_reparametrised(policy, actions, name)
+    for parameter_name, parameter in policy.named_parameters():
+        if parameter_name.endswith("log_std"):
+            parameter.requires_grad_(False)
+
+
+def most_likely(policy: Policy, obs: TensorTree, actions: JointActions) -> Tensor:
+    """Return the policy's most likely actions in [-1, 1], [B, d]."""
+    parts = policy.distribution(obs).parts
+    return torch.cat([bounded_mode(parts[key], scale) for key, scale in actions.boxes.items()], -1)
+
+
+class DeterministicTargets:
+    """The target networks of critics and of a deterministic policy (Fujimoto et al., arXiv 1802.09477, Algorithm 1).
+
+    Args:
+        critics: those that learn.
+        policy: the one that learns.
+        actions: all leaves are Boxes.
+        noise: the noise on the target policy's actions is drawn from it.
+    """
+
+    def __init__(
+        self, critics: StateActionCritics, policy: Policy, actions: JointActions, noise: torch.Generator
+    ) -> None:
+        self.critics, self.policy = Target(critics), Target(policy)
+        self.policy.module.normalizer = policy.normalizer  # its statistics belong to both networks
+        self._actions, self._noise = actions, noise
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return both networks, for `Algorithm.modules()`."""
+        return {"critic_target": self.critics.module, "policy_target": self.policy.module}
+
+    def follow(self, tau: float) -> None:
+        """Move both towards the networks that learn."""
+        self.critics.follow(tau)
+        self.policy.follow(tau)
+
+    @torch.no_grad()
+    def values(self, policy: Policy, batch: Batch, noise: float, limit: float) -> Tensor:
+        """Return r + discount * the least target value of the target policy's action with noise, [B].
+
+        Args:
+            policy: normalises the observations.
+            batch: transitions, with `reward` and `discount`.
+            noise: standard deviation in half-ranges; 0: none is drawn.
+            limit: the largest noise, in half-ranges.
+        """
+        critics = self.critics.module
+        actions = most_likely(self.policy.module, batch.next_obs, self._actions)
+        if noise:
+            drawn = torch.randn(actions.shape, generator=self._noise, device=actions.device) * noise
+            actions = (actions + drawn.clamp_(-limit, limit)).clamp_(-1, 1)
+        features = critics.features(policy.normalized(batch.next_obs))
+        least = critics.values(features, actions).squeeze(-1).amin(0)
+        return torch.addcmul(batch.extra["reward"], batch.extra["discount"], least)
+
+
+def critic_and_policy_optimizer(
+    critics: nn.Module, policy: nn.Module, lr: float, critic_lr: float | None = None
+) -> Adam:
+    """Return Adam with the groups `critic` and `policy`, for objectives that take turns; `critic_lr` None: `lr`."""
+    networks = {"critic": (critics, critic_lr or lr), "policy": (policy, lr)}
+    return Adam(
+        [
+            {"params": [p for p in network.parameters() if p.requires_grad], "lr": rate, "name": name}
+            for name, (network, rate) in networks.items()
+        ]
+    )

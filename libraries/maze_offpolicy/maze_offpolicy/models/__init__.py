@@ -1,0 +1,1 @@
+"""Networks that rate states and actions, and the actions of an environment as one tensor."""
