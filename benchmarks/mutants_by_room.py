@@ -13,9 +13,18 @@ ROOMS: dict[str, tuple[str, ...]] = {
         KNOWN,
     ),
     "memory": ("tests/memory/test_acting.py", "tests/memory/test_agent_rows.py", "tests/memory/test_policies.py"),
-    "returns": ("tests/data/test_returns.py", "tests/data/test_vtrace.py", "tests/data/test_discounts.py", KNOWN),
-    "losses": ("tests/training/test_surrogate.py", "tests/maze_ppo/test_losses.py", "tests/maze_sac/test_critics.py"),
-    "on-policy": ("tests/training/test_on_policy.py",),
+    "returns": (
+        "tests/maze_onpolicy/test_returns.py",
+        "tests/maze_onpolicy/test_vtrace.py",
+        "tests/maze_onpolicy/test_discounts.py",
+        KNOWN,
+    ),
+    "losses": (
+        "tests/maze_onpolicy/test_surrogate.py",
+        "tests/maze_ppo/test_losses.py",
+        "tests/maze_sac/test_critics.py",
+    ),
+    "on-policy": ("tests/maze_onpolicy/test_on_policy.py",),
     "masks": ("tests/models/test_discrete_distributions.py", "tests/training/test_masks.py"),
     "priorities": ("tests/maze_offpolicy/test_prioritized.py",),
     "replay": (
@@ -61,9 +70,9 @@ class Mutant:
         return source.replace(self.text, self.replacement)
 
 
-_ASSEMBLER = "maze_core/collect/assembler.py"
-_RETURNS = "maze_core/data/returns.py"
-_ADVANTAGES = "maze_core/learn/on_policy/advantages.py"
+_ASSEMBLER = "libraries/maze_onpolicy/maze_onpolicy/collect/assembler.py"
+_RETURNS = "libraries/maze_onpolicy/maze_onpolicy/data/returns.py"
+_ADVANTAGES = "libraries/maze_onpolicy/maze_onpolicy/learn/advantages.py"
 _PRIORITIES = "libraries/maze_offpolicy/maze_offpolicy/replay/priorities.py"
 _BUFFER = "libraries/maze_offpolicy/maze_offpolicy/replay/buffer.py"
 _LOOK_AHEAD = "libraries/maze_offpolicy/maze_offpolicy/replay/look_ahead.py"
@@ -141,7 +150,7 @@ MUTANTS = (
     Mutant(
         "an end is discounted like any step",
         "returns",
-        "maze_core/data/discounts.py",
+        "libraries/maze_onpolicy/maze_onpolicy/data/discounts.py",
         "np.where(rollout.terminated, 0.0, factor)",
         "np.where(rollout.terminated, gamma, factor)",
     ),
@@ -162,7 +171,7 @@ MUTANTS = (
     Mutant(
         "the ratio is not clipped",
         "losses",
-        "maze_core/learn/on_policy/surrogate.py",
+        "libraries/maze_onpolicy/maze_onpolicy/learn/surrogate.py",
         "(ratio * loss).clamp(min=torch.sub(loss, advantage.abs(), alpha=clip_range))",
         "ratio * loss",
     ),
@@ -261,7 +270,7 @@ MUTANTS = (
     Mutant(
         "workers explore as if steps were counted within a rollout",
         "workers",
-        "maze_core/collect/workers/remote.py",
+        "libraries/maze_onpolicy/maze_onpolicy/collect/remote.py",
         "exploration, counted=False)",
         "exploration, counted=True)",
     ),

@@ -28,6 +28,13 @@ def authors() -> dict[str, str]:
     from maze_offpolicy.replay.by_sequence import BySequence
     from maze_offpolicy.replay.joint import Joint
     from maze_offpolicy.replay.selectors import ByPriority, Drawn, Selector, Uniform
+    from maze_onpolicy.collect.collector import RolloutCollector
+    from maze_onpolicy.collect.remote import RemoteCollector, RemoteSampler
+    from maze_onpolicy.collect.sampler import Sampler
+    from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
+    from maze_onpolicy.data.reward_scale import RewardScale
+    from maze_onpolicy.learn.parameters import PolicyParameters
+    from maze_onpolicy.tasks import Tasks
     from maze_sweep.searchers.base import Search, Searcher, Wait
 
     from maze_core.base.seeding import EpisodeSeeds
@@ -36,13 +43,8 @@ def authors() -> dict[str, str]:
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
     from maze_core.collect.agents.planner import Decision, Planner
     from maze_core.collect.collector import Collector
-    from maze_core.collect.rollouts.collector import RolloutCollector
-    from maze_core.collect.rollouts.sampler import Sampler
-    from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
     from maze_core.collect.stepper import Sink, Stepper
-    from maze_core.collect.workers.remote import RemoteCollector, RemoteSampler
     from maze_core.data.batch import Loss, OwnStep
-    from maze_core.data.reward_scale import RewardScale
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
     from maze_core.envs.builder import EnvBuilder
@@ -50,10 +52,8 @@ def authors() -> dict[str, str]:
     from maze_core.envs.several.agents import MultiAgentEnv, Round
     from maze_core.envs.several.turns import Turn, TurnEnv
     from maze_core.envs.simulator import Outcome, Simulator, Simulators
-    from maze_core.envs.tasks import Tasks
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.parameters import PolicyParameters
     from maze_core.learn.side_learner import SideLearner
     from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
     from maze_core.models.distributions.base import Distribution
@@ -104,17 +104,19 @@ def _functions() -> str:
     from maze_offpolicy.learn.deterministic import check_deterministic, most_likely
     from maze_offpolicy.learn.quantile_loss import quantile_huber
     from maze_offpolicy.models.critics import build_critics
-    from maze_offpolicy.models.joint_actions import check_divergence, check_log_probs, check_reparametrised
+    from maze_offpolicy.models.joint_actions import check_log_probs, check_reparametrised
+    from maze_onpolicy.learn.advantages import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_onpolicy.learn.divergence import check_divergence
+    from maze_onpolicy.learn.parameters import policy_parameters, with_parameters
+    from maze_onpolicy.learn.recurrent import twice_differentiable
 
     from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
     from maze_core.data.batch import mean_of_rows
     from maze_core.learn.algorithm import learning_parameters
-    from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
-    from maze_core.learn.on_policy.recurrent import distribution_of, twice_differentiable, value_of
-    from maze_core.learn.parameters import policy_parameters, with_parameters
     from maze_core.learn.schedules import scheduled
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
+    from maze_core.models.memory import distribution_of, value_of
 
     rows = []
     for function in (

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from maze_core.base.errors import MazeError as MazeError
     from maze_core.base.errors import RunError as RunError
     from maze_core.collect.policies.base import ActingPolicy as ActingPolicy
-    from maze_core.collect.rollouts.collector import RolloutCollector as RolloutCollector
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.trajectory import Trajectory as Trajectory
@@ -48,7 +47,6 @@ _HOMES = {
     "Plugin": "maze_core.plugins.base",
     "PluginConfig": "maze_core.plugins.config.base",
     "Policy": "maze_core.models.policy",
-    "RolloutCollector": "maze_core.collect.rollouts.collector",
     "Run": "maze_core.run.run",
     "RunContext": "maze_core.run.context",
     "RunError": "maze_core.base.errors",

@@ -97,7 +97,7 @@ def relinked(text: str, file: Path, page: str) -> str:
 def promised() -> list[str]:
     """The modules that the page on compatibility promises, packages as all of their modules, in its order."""
     page = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
-    named = re.findall(r"`((?:maze_core|maze_offpolicy|maze_devkit|maze_recordings|maze_sweep)(?:\.[a-z]\w*)*)`", page)
+    named = re.findall(r"`(maze_(?:core|onpolicy|offpolicy|devkit|recordings|sweep)(?:\.[a-z]\w*)*)`", page)
     kept = [name for name in dict.fromkeys(named) if name != "maze_core"]
     return [module for name in kept for module in _modules(name)]
 

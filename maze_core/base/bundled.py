@@ -31,6 +31,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
     "maze-offpolicy": {},
+    "maze-onpolicy": {},
     "maze-optuna": {"searcher": "optuna"},
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},
     "maze-pictures": {},
@@ -65,6 +66,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 }
 """By distribution and kind: names, with spaces between them."""
 
+LIBRARIES = ("maze_onpolicy", "maze_offpolicy")
+"""The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()
 }

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from maze_core.base.blame import their_traceback
+from maze_core.base.bundled import LIBRARIES
 from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import understand_local_modules
@@ -54,9 +55,11 @@ _PRELOADED = (
     "maze_core.plugins.manager",
     "maze_core.collect.pools.process_worker",
     "maze_core.collect.pools.worker_envs_task",
-    "maze_core.collect.workers.assignment",
 )
-"""What worker processes import, once for all of them: a network and what steps environments take 0.15 s in each."""
+"""What worker processes import, once for all of them: a network and what steps environments take 0.15 s in each.
+
+So are the libraries' modules that this process has imported.
+"""
 _SAFE, _OURS = "PYTHONSAFEPATH", "maze"
 _LONGEST_FOLDER = 103 - len("/listener-12345678")
 """Bytes that the path of a fork server's folder may have: a socket's path ends at 103 on macOS and at 107 on Linux."""
@@ -98,7 +101,8 @@ def worker_context(start_method: StartMethod) -> Any:
                 "TMPDIR",
                 "Set this environment variable to a shorter path, for example /tmp.",
             )
-        context.set_forkserver_preload(list(_PRELOADED))
+        shared = (name for name in sys.modules if name.partition(".")[0] in LIBRARIES)
+        context.set_forkserver_preload([*_PRELOADED, *sorted(shared)])
     return context
 
 

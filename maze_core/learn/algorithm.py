@@ -111,7 +111,7 @@ class Algorithm(ABC, Generic[P]):
 
     supports_actors: ClassVar[bool] = False
     """True: the algorithm learns from environments in which several actors act: it uses the policy through its
-    interface alone, and discounts by what has elapsed (`maze_core.data.discounts`). The core refuses other runs in such
+    interface alone, and discounts by what has elapsed, as `rollout_discounts` does. The core refuses other runs in such
     an environment before the first step."""
     supports_agents: ClassVar[bool] = False
     """True: it learns in environments where several agents act, each with rows of its own. `RolloutCollector` and

@@ -12,10 +12,10 @@ from torch.autograd import Variable
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.saved_state import Count, Entries, Number, varies
-from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.grouped import GroupedOptimizer
 from maze_core.learn.optimizers.settings import load_settings, saved_optimizer, settings_of
+from maze_core.learn.written_out import set_written_out
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep

@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from maze_core.base.tree import take_rows
+from maze_core.data.sequences import Sequences
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
 
 
 class Memory(nn.Module):
@@ -81,3 +84,20 @@ def hears(policy: nn.Module) -> bool:
 def remembers(policy: nn.Module) -> bool:
     """Return `policy.remembers`: True where the rows before a row decide too. Policies without memory may lack it."""
     return bool(getattr(policy, "remembers", False))
+
+
+def distribution_of(policy: Policy, obs: TensorTree, sequences: Sequences | None) -> TreeDistribution:
+    """Return `policy.distribution` of rows; sequences go only to policies that remember."""
+    return policy.distribution(obs) if sequences is None else policy.distribution(obs, sequences)
+
+
+def value_of(policy: Policy, obs: TensorTree, sequences: Sequences | None) -> Tensor:
+    """Return `policy.value` of rows, [B]; sequences go only to policies that remember."""
+    return policy.value(obs) if sequences is None else policy.value(obs, sequences)
+
+
+def separate_rows(policy: Policy, count: int) -> Sequences | None:
+    """Return rows as sequences of one, each at the beginning of an episode; None for a policy without memory."""
+    if not remembers(policy):
+        return None
+    return Sequences(np.ones(count, np.int64), policy.initial_state(count))

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.rollout import carried_rows
 from maze_core.envs.several.agents import Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import flatten_space
-from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, Script, in_turns

@@ -6,12 +6,12 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_offpolicy.collect.collector import ReplayCollector
+from maze_onpolicy.collect.collector import RolloutCollector
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.agent import Choice
 from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy
 from maze_core.collect.agents.network import NetworkAgent
-from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.models.mlp import MlpConfig, MlpModel
 
 ROWS = 400

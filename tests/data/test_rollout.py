@@ -7,9 +7,9 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
+from maze_onpolicy.collect.collector import RolloutCollector
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import assemble

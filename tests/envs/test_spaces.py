@@ -6,13 +6,13 @@ import torch
 from gymnasium import spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from maze_devkit.envs import SpacesEnv
+from maze_onpolicy.data.tensor_codecs import TensorActions
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes, flatten_space, leaf_spec, space_specs
-from maze_core.envs.tensor_codecs import TensorActions
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 NESTED = Dict(

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from maze_devkit.drift import Drift, DriftConfig, DriftSource
+from maze_onpolicy.collect.resident import ResidentSampler
 from torch.overrides import TorchFunctionMode
 
 from maze_core import Plugin, RunError, hookimpl
-from maze_core.collect.rollouts.resident import ResidentSampler
 
 READS = {"item", "numpy", "tolist", "cpu", "nonzero", "__bool__", "__int__", "__float__", "__index__", "__array__"}
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk
+from maze_onpolicy.learn.advantages import normalized
 from pydantic import ValidationError
 
 from maze_core.base.errors import CheckpointError
 from maze_core.data.batch import Batch
-from maze_core.learn.on_policy.advantages import normalized
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl

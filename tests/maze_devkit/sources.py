@@ -90,9 +90,10 @@ class Tested(Plugin):
 ALGORITHM = '''
 """An algorithm."""
 
-from maze_core import Algorithm, AlgorithmConfig, Loss, RolloutCollector, hookimpl
+from maze_core import Algorithm, AlgorithmConfig, Loss, hookimpl
+from maze_onpolicy.collect.collector import RolloutCollector
 from maze_core.plugins.config import params
-from maze_core.learn.on_policy.advantages import advantage_rows, normalized
+from maze_onpolicy.learn.advantages import advantage_rows, normalized
 
 
 class Config(AlgorithmConfig):

@@ -10,7 +10,7 @@ OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES
 
 ABLE = ALGORITHM.replace(
     "from maze_core.plugins.config import params",
-    "from maze_core.plugins.config import params\nfrom maze_core.learn.on_policy import recurrent",
+    "from maze_core.plugins.config import params\nfrom maze_onpolicy.learn import recurrent",
 )
 ABLE = ABLE.replace(
     "    needs_critic = True\n", "    needs_critic = True\n    supports_memory = True\n    supports_actors = True\n"

@@ -18,9 +18,10 @@ from maze_core.envs.several.agents import MultiAgentEnv, Round
 SOURCE = '''
 """An algorithm that avoids what costs."""
 
-from maze_core import Algorithm, AlgorithmConfig, Loss, RolloutCollector, hookimpl
+from maze_core import Algorithm, AlgorithmConfig, Loss, hookimpl
+from maze_onpolicy.collect.collector import RolloutCollector
 from maze_offpolicy.collect.collector import ReplayCollector
-from maze_core.learn.on_policy.advantages import advantage_rows
+from maze_onpolicy.learn.advantages import advantage_rows
 
 
 class Config(AlgorithmConfig):

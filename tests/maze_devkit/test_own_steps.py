@@ -10,10 +10,10 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.kit import checks
 from maze_devkit.turns import Carousel
+from maze_onpolicy.learn.parameters import policy_parameters
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import OwnStep
-from maze_core.learn.parameters import policy_parameters
 from tests.docs.test_snippets import blocks
 
 PAGE = "docs/tutorials/own_step.md"

@@ -9,8 +9,7 @@ import pytest
 import torch
 from maze_dqn.losses import cross_entropy, entropy, huber, project
 from maze_dqn.returns import Expected, Probabilities, Quantiles
-
-from maze_core.data.returns import generalized_advantages
+from maze_onpolicy.data.returns import generalized_advantages
 
 
 def test_the_huber_loss_is_a_parabola_with_tangents():

@@ -8,11 +8,11 @@ from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig
 from maze_meta.maml import adapted_parameters, log_probs
 from maze_meta.navigation import PointNavigation
+from maze_onpolicy.tasks import Tasks
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import Batch
 from maze_core.data.rollout import Rollout
-from maze_core.envs.tasks import Tasks
 from maze_core.run.context import RunContext
 from tests.maze_meta.sides import Elsewhere, OwnSides, Sides
 

@@ -7,10 +7,10 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.joint import Joint
+from maze_onpolicy.collect.assembler import Assembler
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.assembler import Assembler
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs

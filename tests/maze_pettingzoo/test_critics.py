@@ -14,7 +14,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.learn.on_policy.recurrent import separate_rows
+from maze_core.models.memory import separate_rows
 from tests.maze_pettingzoo.test_adapters import Lives
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

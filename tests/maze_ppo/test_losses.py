@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
+from maze_onpolicy.learn.advantages import normalized
 from maze_ppo.ppo import value_loss
 
 from maze_core.data.batch import Batch
-from maze_core.learn.on_policy.advantages import normalized
 
 
 def test_value_loss():

@@ -6,13 +6,13 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
+from maze_onpolicy.learn.recurrent import twice_differentiable
 from maze_trpo.config import TRPOConfig
 from maze_trpo.trpo import conjugate_gradient, line_search, natural_step
 
 from maze_core.base.errors import ConfigError
 from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
-from maze_core.learn.on_policy.recurrent import twice_differentiable
 from tests.agents import CrowdSource
 from tests.masked import Guarded
 

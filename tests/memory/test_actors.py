@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.turns import Carousel
+from maze_onpolicy.collect.sampler import critic_memory_after
+from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.policies.random import RandomPolicy
-from maze_core.collect.rollouts.sampler import critic_memory_after
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Sequences
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.learn.on_policy.recurrent import all_rows, remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import ActorPolicy, build_policy
 from maze_core.plugins.config.base import PluginConfig

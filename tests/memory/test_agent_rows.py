@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.sequences import Sequences
 from maze_core.envs.several.vector_env import AgentsVectorEnv
-from maze_core.learn.on_policy.recurrent import all_rows, remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource

@@ -11,8 +11,8 @@ from maze_set_models.model import SetTemplateModel
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.learn.on_policy.recurrent import separate_rows
 from maze_core.models.composer import Composition
+from maze_core.models.memory import separate_rows
 from maze_core.models.template import TemplateConfig, TemplateModel
 
 SEEN = spaces.Dict(

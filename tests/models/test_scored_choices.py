@@ -9,11 +9,11 @@ from gymnasium import spaces
 from maze_dqn.network import value_network
 from maze_dqn.returns import Expected, Probabilities, Quantiles
 from maze_export.export import export_policy
+from maze_onpolicy.closed_form.actor_critic import ClosedForm
 from torch import nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.turns import Turn, TurnEnv
-from maze_core.learn.closed_form.actor_critic import ClosedForm
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.scored_choices import DescribedChoices, ScoredHead
 from maze_core.models.several.actor_policy import build_policy

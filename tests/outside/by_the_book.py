@@ -13,21 +13,20 @@ from maze_offpolicy.collect.memory import ReplayMemory
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.replay.joint import Joint
 from maze_offpolicy.replay.selectors import ByPriority, Uniform
+from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.data.reward_scale import RewardScale
+from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, Policy, Run, hookimpl
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-from maze_core.collect.rollouts.collector import RolloutCollector
-from maze_core.collect.rollouts.sampler import Sampler
-from maze_core.data.reward_scale import RewardScale
 from maze_core.data.sequences import Sequences
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.vector import Episode
-from maze_core.learn.on_policy.advantages import advantage_rows
-from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.models.distributions.box import BoxScale
 from maze_core.models.heads import (
     BernoulliHead,
@@ -38,6 +37,7 @@ from maze_core.models.heads import (
     LogitsConfig,
     MultiCategoricalHead,
 )
+from maze_core.models.memory import distribution_of
 
 Way = Literal["rollouts", "uniform", "priority", "joint", "sequences"]
 

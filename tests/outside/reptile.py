@@ -9,15 +9,15 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
+from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
+from maze_onpolicy.learn.parameters import with_parameters
+from maze_onpolicy.tasks import Tasks, TaskValues
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Policy, Run, hookimpl
 from maze_core.base.seeding import Purpose, generator
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
 from maze_core.data.batch import OwnStep
 from maze_core.data.rollout import Rollout
-from maze_core.envs.tasks import Tasks, TaskValues
-from maze_core.learn.parameters import with_parameters
 from maze_core.models.parameters import state_arrays
 
 _STREAM = 90_210

@@ -13,7 +13,7 @@ from tests.repository import folder_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "compatibility.md"
-HOMES = {name: folder_of(name) for name in ("maze_core", "maze_offpolicy", "maze_recordings")}
+HOMES = {name: folder_of(name) for name in ("maze_core", "maze_onpolicy", "maze_offpolicy", "maze_recordings")}
 """What plugins of this repository build on, and the folder of each."""
 TOOLS = (
     "maze_compare",
@@ -35,7 +35,8 @@ PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name
 
 
 def promised():
-    return set(re.findall(r"`(maze_(?:core|offpolicy|recordings)(?:\.\w+)*)`", PAGE.read_text(encoding="utf-8")))
+    homes = "|".join(HOMES)
+    return set(re.findall(rf"`((?:{homes})(?:\.\w+)*)`", PAGE.read_text(encoding="utf-8")))
 
 
 def imported(plugin):

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
+from maze_onpolicy.learn.rmsprop import RMSprop
 from torch import nn
 
 from maze_core import Plugin, RunContext, hookimpl
 from maze_core.base.seeding import restore_generator
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.optimizers.rmsprop import RMSprop
 from maze_core.models.modes import for_evaluation, in_evaluation_mode
 from maze_core.run.saved.checkpoint import read_checkpoint, write_checkpoint
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_onpolicy.collect.assignment import _GivenSteps
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.workers.assignment import _GivenSteps
 from maze_core.data.rollout import joined
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from maze_onpolicy.learn.advantages import normalized
 
-from maze_core.learn.on_policy.advantages import normalized
 from maze_core.run.context import RunContext
 from tests.agents import MixedSource, PaidSource
 

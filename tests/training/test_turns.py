@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from maze_a2c.a2c import A2C
 from maze_devkit.turns import Carousel, Shelves
+from maze_onpolicy.collect.actor_metrics import actor_metrics
 from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError
-from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.data.rollout import Rollout
 from maze_core.envs.several.actors import actors_of
 from maze_core.run.context import RunContext

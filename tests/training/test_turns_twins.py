@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.turns import DECISIONS, PAY, FlatShelves, Shelves
+from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.models.distributions import Categorical
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy

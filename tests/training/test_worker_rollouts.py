@@ -12,9 +12,9 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Doors, Workshop
 
+from maze_core.collect.agents import network
 from maze_core.collect.pools import pooled_envs
 from maze_core.collect.pools.local import LocalRunner
-from maze_core.collect.workers import assignment
 from tests.aged import Aged
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
@@ -143,7 +143,7 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(quick, shared, monkeypatch
     shared(2)
     walk = SeededWalk()
     restless = Policy(walk.observation_space, walk.action_space, Restless())
-    assert assignment.draws_itself(restless)
+    assert network.draws_itself(restless)
     assert not on_workers(quick(Doors, "pqn", {"algorithm.num_envs": 3}))  # masks decide what is drawn
     native = {"env.vectorization": "native"}
     assert not on_workers(quick("CartPole-v1", "ppo", native))

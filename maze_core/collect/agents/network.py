@@ -16,6 +16,7 @@ from maze_core.collect.agents.forward import Forward, fastest_forward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.noise_plan import NoisePlan
 from maze_core.data.tensors import concat_tensors
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import hears, remembers
 
 if TYPE_CHECKING:
@@ -191,3 +192,12 @@ class NetworkAgent(Agent):
             self.memory.load_state(state["memory"])
         if self._exploration is not None:
             self._exploration.load_state(state["exploration"])
+
+
+def draws_itself(policy: Policy) -> bool:
+    """Return True where a policy draws random numbers of torch's own while it acts: workers cannot repeat those."""
+    obs = allocate(space_specs(policy.observation_space, "observation"), (1,))
+    agent = NetworkAgent(policy, SharedNoise(1, torch.Generator()))
+    before = torch.get_rng_state()
+    agent.act(obs)
+    return not torch.equal(before, torch.get_rng_state())

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.learn.closed_form.gradients import is_written_out
 from maze_core.learn.learner import clip_factor
 from maze_core.learn.optimizers.adam import Adam, parts_of
 from maze_core.learn.optimizers.traced_adam import TracedAdam
@@ -27,6 +26,7 @@ from maze_core.learn.repeated.machine_code import Compilation, Library
 from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse
 from maze_core.learn.repeated.surroundings import networks_of, tensors_of
 from maze_core.learn.repeated.tape import Tape
+from maze_core.learn.written_out import is_written_out
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch

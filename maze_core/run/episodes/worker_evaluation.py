@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from maze_core.collect.agents.network import draws_itself
 from maze_core.collect.policies.base import ActingPolicy
-from maze_core.collect.workers.assignment import draws_itself
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.vector import agents_of
 from maze_core.run.episodes.evaluation import Playing, evaluating_agent, evaluation_mode

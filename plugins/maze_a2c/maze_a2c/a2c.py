@@ -6,16 +6,16 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from maze_onpolicy.closed_form.terms import policy_gradient_term, squared_error_term
+from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.learn.advantages import actor_critic_loss, advantage_rows, normalized
+from maze_onpolicy.learn.burn_in import CriticBurnIn
+from maze_onpolicy.learn.rmsprop import RMSprop
 
 from maze_a2c.config import A2CConfig
-from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import ROW_WEIGHT, Batch, Loss
 from maze_core.learn.algorithm import Algorithm, learning_parameters
-from maze_core.learn.closed_form.terms import policy_gradient_term, squared_error_term
-from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
-from maze_core.learn.on_policy.burn_in import CriticBurnIn
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.optimizers.rmsprop import RMSprop
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:

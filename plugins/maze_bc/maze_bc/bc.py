@@ -24,8 +24,7 @@ from maze_core.base.saved_state import Anything, Count, varies
 from maze_core.base.seeding import GeneratorState, Purpose, generator, load_random_state
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.recurrent import distribution_of
-from maze_core.models.memory import remembers
+from maze_core.models.memory import distribution_of, remembers
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:

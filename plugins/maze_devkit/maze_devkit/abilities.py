@@ -16,8 +16,8 @@ from gymnasium import spaces
 from maze_core.base.errors import ConfigError
 from maze_core.data.tensors import to_tensors
 from maze_core.learn.learner_check import declares_learners
-from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
 from maze_core.learn.several_learners import is_installed
+from maze_core.models.memory import distribution_of, separate_rows
 from maze_core.models.several.actor_policy import probe
 from maze_core.run import api
 from maze_devkit import runs
@@ -310,7 +310,7 @@ CHECKS = (
         "If it declares `supports_actors`, every actor's policy learns, nothing is discounted within a decision, and a "
         "resumed run is bit-equal; if not, several actors are refused before the first step.",
         "An actor that does not learn, or is discounted as if time had passed, shows in nothing but the results.",
-        "Use the policy through its methods alone, and discounts from `maze_core.data.discounts` or the replay buffer. "
+        "Use the policy through its methods alone, and discounts from `rollout_discounts` or the replay buffer. "
         "Leave `supports_actors` unset otherwise.",
         _actors,
     ),

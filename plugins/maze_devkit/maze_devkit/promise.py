@@ -7,12 +7,10 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-LIBRARIES = ("maze_offpolicy",)
-"""Packages of distributions that others may import."""
+from maze_core.base.bundled import LIBRARIES
+
 PROMISED = (
     "maze_core.collect.agents",
-    "maze_core.collect.rollouts",
-    "maze_core.collect.assembler",
     "maze_core.collect.stepper",
     "maze_core.plugins.config",
     "maze_core.data",
@@ -22,22 +20,15 @@ PROMISED = (
     "maze_core.collect.pools",
     "maze_core.learn.optimizers.adam",
     "maze_core.learn.algorithm",
-    "maze_core.learn.closed_form",
-    "maze_core.learn.on_policy.burn_in",
     "maze_core.collect.collector",
-    "maze_core.learn.on_policy.advantages",
     "maze_core.base.process_state",
-    "maze_core.learn.on_policy.recurrent",
-    "maze_core.learn.parameters",
     "maze_core.run.report",
-    "maze_core.learn.optimizers.rmsprop",
     "maze_core.learn.optimizers.settings",
     "maze_core.run.run",
     "maze_core.run.saved.run_dir",
     "maze_core.run.progress",
     "maze_core.learn.schedules",
     "maze_core.learn.side_learner",
-    "maze_core.learn.on_policy.surrogate",
     "maze_core.base.averages",
     "maze_core.cli.algorithm_flags",
     "maze_core.cli.output",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from maze_offpolicy.collect.collector import ReplayCollector
+from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.learn.advantages import advantage_rows
 
-from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.plugins.config import params
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.hookspecs import hookimpl

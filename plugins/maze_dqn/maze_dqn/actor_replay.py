@@ -10,12 +10,12 @@ import numpy as np
 from maze_offpolicy.collect.collector import check_replay_sizes
 from maze_offpolicy.collect.stored import StoredReplay
 from maze_offpolicy.replay.buffer import ReplayBuffer
+from maze_onpolicy.collect.assembler import Assembler
+from maze_onpolicy.collect.collector import learn_observations
 
 from maze_core.base.saved_state import Count, varies
 from maze_core.base.tree import take_rows
-from maze_core.collect.assembler import Assembler
 from maze_core.collect.collector import Collector
-from maze_core.collect.rollouts.collector import learn_observations
 from maze_core.models.policy import acting_arrays
 from maze_core.plugins.config.setting_names import setting
 from maze_dqn.actor import ReplayActor

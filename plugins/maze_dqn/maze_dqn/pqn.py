@@ -6,12 +6,12 @@ from collections.abc import Generator, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
+from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.seeding import Purpose, generator
-from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.plugins.hookspecs import hookimpl
 from maze_dqn.config import PQNConfig
 from maze_dqn.exploration import epsilon_greedy

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import copy_tree, map_tree, to_arrays
 from maze_core.collect.policies.base import ActingPolicy, build_policy_plugin
-from maze_core.learn.on_policy.recurrent import distribution_of
-from maze_core.models.memory import remembers
+from maze_core.models.memory import distribution_of, remembers
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import policy_part
 

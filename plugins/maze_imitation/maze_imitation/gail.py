@@ -6,23 +6,23 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.learn.advantages import advantage_rows, normalized
+from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
 from maze_recordings.recorded_steps import RecordedSteps
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import map_tree
-from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss, joined
-from maze_core.data.rollout_steps import rollout_steps
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.advantages import advantage_rows, normalized
-from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
-from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
 from maze_core.learn.side_learner import SideLearner
+from maze_core.models.memory import distribution_of, separate_rows
 from maze_core.plugins.hookspecs import hookimpl
 from maze_imitation.config import GAILConfig
 from maze_imitation.discriminator import Discriminator
+from maze_imitation.rollout_steps import rollout_steps
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout

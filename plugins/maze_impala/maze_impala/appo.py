@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from maze_offpolicy.learn.targets import Target
+from maze_onpolicy.collect.agent_groups import GROUP
+from maze_onpolicy.learn.advantages import actor_critic_loss, normalized
+from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
 from torch import Tensor
 
-from maze_core.collect.rollouts.agent_groups import GROUP
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.on_policy.advantages import actor_critic_loss, normalized
-from maze_core.learn.on_policy.recurrent import distribution_of
-from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
+from maze_core.models.memory import distribution_of
 from maze_core.plugins.hookspecs import hookimpl
 from maze_impala.config import APPOConfig
 from maze_impala.correction import corrected, explained, row_weights

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from maze_onpolicy.data.returns import explained_variance, vtrace
 from torch import Tensor
 
 from maze_core.base.tree import map_tree
-from maze_core.data.returns import explained_variance, vtrace
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_onpolicy.learn.advantages import actor_critic_loss
+from maze_onpolicy.learn.burn_in import CriticBurnIn
+
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.shares import Share, shares_of_trajectories
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.advantages import actor_critic_loss
-from maze_core.learn.on_policy.burn_in import CriticBurnIn
 from maze_core.plugins.hookspecs import hookimpl
 from maze_impala.config import ActorsConfig, IMPALAConfig
 from maze_impala.correction import corrected, explained, row_weights

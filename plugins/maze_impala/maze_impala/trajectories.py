@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from maze_onpolicy.data.discounts import rollout_discounts
+from maze_onpolicy.learn.recurrent import remembered_values
 
 from maze_core.base.free_ram import check_memory
 from maze_core.base.tree import TensorTree, flat_rows, take_rows
 from maze_core.data.batch import Batch
-from maze_core.data.discounts import rollout_discounts
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import space_specs
-from maze_core.learn.on_policy.recurrent import remembered_values
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from maze_onpolicy.data.discounts import rollout_discounts
+from maze_onpolicy.data.returns import generalized_advantages
 
 from maze_core.base.tree import take_rows
-from maze_core.data.discounts import rollout_discounts
-from maze_core.data.returns import generalized_advantages
 from maze_core.models.inputs import is_for_critics
 
 if TYPE_CHECKING:

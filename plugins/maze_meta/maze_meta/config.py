@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from maze_onpolicy.tasks import TaskValues
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from maze_core.envs.tasks import TaskValues
 from maze_core.plugins.config import params
 from maze_core.plugins.config.run import AlgorithmConfig
 

@@ -9,6 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
+from maze_onpolicy.learn.advantages import normalized
+from maze_onpolicy.learn.parameters import with_parameters
+from maze_onpolicy.learn.surrogate import clipped_surrogate
+from maze_onpolicy.tasks import Tasks
 from torch import Tensor
 
 from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
@@ -16,15 +21,10 @@ from maze_core.base.free_ram import check_memory
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import flat_rows, map_tree, take_rows
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.collect.rollouts.task_rollouts import TaskJob, TaskRollouts
 from maze_core.data.batch import joined
 from maze_core.data.rollout import Rollout
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocated_bytes, space_specs
-from maze_core.envs.tasks import Tasks
-from maze_core.learn.on_policy.advantages import normalized
-from maze_core.learn.on_policy.surrogate import clipped_surrogate
-from maze_core.learn.parameters import with_parameters
 from maze_core.models.parameters import state_arrays
 from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig

@@ -10,6 +10,7 @@ import torch
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.models.critics import build_critics
 from maze_offpolicy.models.joint_actions import JointActions
+from maze_onpolicy.data.rounding import nearly_equal
 from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
@@ -17,7 +18,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.rounding import nearly_equal
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.plugins.hookspecs import hookimpl

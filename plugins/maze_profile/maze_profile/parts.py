@@ -7,12 +7,13 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from maze_onpolicy.collect.resident import ResidentSampler
+
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.pools.processes import ProcessPool
 from maze_core.collect.pools.queued import QueuedPool
 from maze_core.collect.pools.serial import SerialPool
-from maze_core.collect.rollouts.resident import ResidentSampler
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv

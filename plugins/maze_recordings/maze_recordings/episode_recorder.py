@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from maze_onpolicy.collect.assembler import Assembler
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import take_rows
 from maze_core.collect.agents.network import NetworkAgent
-from maze_core.collect.assembler import Assembler
 from maze_core.collect.stepper import Stepper
 from maze_core.data.trajectory import Trajectory
 from maze_core.envs.codecs import ActionCodec

@@ -20,10 +20,9 @@ from maze_core.base.tree import TensorTree, subtree
 from maze_core.data.batch import Batch, Loss
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.models.distributions import BoxScale
-from maze_core.models.memory import remembers
+from maze_core.models.memory import distribution_of, remembers
 from maze_core.plugins.hookspecs import hookimpl
 from maze_sac.actions import Decision, Temperature, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig

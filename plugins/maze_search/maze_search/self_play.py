@@ -13,9 +13,9 @@ from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.stepper import Stepper
 from maze_core.data.batch import Batch
-from maze_core.data.episode_window import EpisodeWindow
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import LeafSpec, allocate, space_specs
+from maze_search.episode_window import EpisodeWindow
 
 if TYPE_CHECKING:
     from maze_core.collect.agents.agent import Choice

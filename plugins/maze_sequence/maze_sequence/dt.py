@@ -15,7 +15,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
 from maze_core.learn.algorithm import Algorithm, learning_parameters
-from maze_core.learn.on_policy.recurrent import distribution_of
+from maze_core.models.memory import distribution_of
 from maze_core.plugins.hookspecs import hookimpl
 from maze_sequence.config import DTConfig
 from maze_sequence.policy import SequencePolicy

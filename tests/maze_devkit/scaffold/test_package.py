@@ -136,4 +136,5 @@ def test_new_packages_build_on_nothing_but_what_is_promised():
 def _above(name):
     """The name and all packages above it, but for the core itself."""
     parts = name.split(".")
-    return {".".join(parts[:n]) for n in range(2, len(parts) + 1)} | ({"maze_core"} if len(parts) == 2 else set())
+    above = {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
+    return above if len(parts) == 2 else above - {"maze_core"}

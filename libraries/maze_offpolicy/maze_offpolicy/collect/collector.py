@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_onpolicy.collect.remote import RemoteCollector, can_share_replay
+
 from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import Count, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, torch_generator
@@ -14,7 +16,6 @@ from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper
-from maze_core.collect.workers.remote import RemoteCollector, can_share_replay
 from maze_core.data.sequences import POLICY
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.setting_names import setting

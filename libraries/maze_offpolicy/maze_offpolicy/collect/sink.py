@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from maze_onpolicy.collect.assembler import Assembler
 
 from maze_core.base.tree import map_tree, take_rows
-from maze_core.collect.assembler import Assembler
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs

@@ -6,23 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import spaces
+from maze_onpolicy.learn.divergence import distributions_of
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
-from maze_core.models.distributions.chosen import default_name, fitting, has_divergence, name_of
-from maze_core.models.distributions.routed import RoutedLeaf
+from maze_core.models.distributions.chosen import default_name, fitting, name_of
 from maze_core.models.masks import joined_mask
-from maze_core.models.memory import remembers
-from maze_core.models.several.actor_policy import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from gymnasium import Space
 
     from maze_core.base.tree import TensorTree
@@ -132,7 +127,7 @@ def check_reparametrised(policy: Policy, actions: JointActions, name: str) -> No
     `name`: what needs that, for the message.
     """
     leaves = flatten_space(policy.action_space, "action")
-    for key, part in _trial(policy, actions.boxes):
+    for key, part in distributions_of(policy, actions.boxes):
         if not (getattr(part, "reparametrised", False) and getattr(part, "bounded", False)):
             raise ConfigError(
                 f"{name} needs a differentiable sample within the bounds for the Box action {key!r}, and the "
@@ -146,7 +141,7 @@ def check_reparametrised(policy: Policy, actions: JointActions, name: str) -> No
 def check_log_probs(policy: Policy, actions: JointActions, name: str) -> None:
     """Raise ConfigError unless the policy's discrete actions have a log-probability for each choice."""
     leaves = flatten_space(policy.action_space, "action")
-    for key, part in _trial(policy, actions.choices):
+    for key, part in distributions_of(policy, actions.choices):
         if not (hasattr(part, "log_probs") or isinstance(part, MultiCategorical | Bernoulli)):
             raise ConfigError(
                 f"{name} needs `log_probs`, those of all choices, for the action {key!r}, and the distribution "
@@ -154,36 +149,6 @@ def check_log_probs(policy: Policy, actions: JointActions, name: str) -> None:
                 "model.distribution",
                 f"Next: --set model.distribution={default_name(leaves[key])}",
             )
-
-
-def check_divergence(policy: Policy, name: str) -> None:
-    """Raise ConfigError unless all distributions of the policy have a KL divergence.
-
-    `name`: what needs that, for the message.
-    """
-    leaves = flatten_space(policy.action_space, "action")
-    for key, part in _trial(policy, leaves):
-        if not has_divergence(type(part)):
-            raise ConfigError(
-                f"{name} needs a KL divergence for the action {key!r}, and the distribution {name_of(part)} has none",
-                "model.distribution",
-                f"Those that do: {', '.join(fitting(leaves[key], divergence=True))}. "
-                f"Next: --set model.distribution={default_name(leaves[key])}",
-            )
-
-
-def _trial(policy: Policy, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the distributions of action leaves for one trial, those of each group where several actors act."""
-    device = next(policy.parameters()).device
-    obs = to_tensors(probe(policy.observation_space, 1), device)
-    rows = len(next(iter(obs.values())))
-    with torch.no_grad():
-        remember = remembers(policy)
-        distribution = policy.step(obs, policy.initial_state(rows))[0] if remember else policy.distribution(obs)
-    for key in keys:
-        leaf = distribution.parts[key]
-        for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:
-            yield key, part
 
 
 def bounded_sample(part: Any, noise: Tensor, scale: BoxScale) -> tuple[Tensor, Tensor]:

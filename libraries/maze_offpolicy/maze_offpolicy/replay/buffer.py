@@ -27,10 +27,10 @@ from maze_offpolicy.replay.transforms import Steps
 if TYPE_CHECKING:
     import torch
     from gymnasium import Space
+    from maze_onpolicy.data.transitions import Transitions
 
     from maze_core.base.tree import Tree
     from maze_core.data.trajectory import Trajectory
-    from maze_core.data.transitions import Transitions
     from maze_core.envs.vector import StepResult
     from maze_offpolicy.replay.priorities import Priorities
     from maze_offpolicy.replay.transforms import Transform

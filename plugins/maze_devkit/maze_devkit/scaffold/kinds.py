@@ -26,6 +26,7 @@ STARTERS: Mapping[str, Starter] = {
     "algorithm": Starter(
         "", "Policy gradient with a critic as its baseline, on-policy, for every action space",
         "maze train $name --env CartPole-v1",
+        requires=("maze-onpolicy",),
     ),
     "env": Starter(
         "Source", "Grid worlds of any size: find the corner",

@@ -1,0 +1,1 @@
+"""What on-policy algorithms share: rollouts and what collects them, returns and advantages, losses."""

@@ -1,0 +1,1 @@
+"""Rows of rollouts: returns, discounts, scales of rewards, and transitions of single rows."""
