@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from maze_core.data.sequences import Sequences
-from maze_core.models.memories.choice import build_memory
 from maze_core.models.memory import Memory
+from maze_core.models.memory_choice import build_memory
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

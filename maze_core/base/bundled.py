@@ -25,6 +25,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-imitation": {"algorithm": "airl gail"},
     "maze-learners": {},
     "maze-marl": {"algorithm": "qmix vdn"},
+    "maze-memories": {"memory": "gru lstm window linear"},
     "maze-meta": {"algorithm": "maml"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-offline": {"algorithm": "cql iql td3_bc"},

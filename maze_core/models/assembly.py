@@ -11,15 +11,14 @@ from maze_core.envs.several.actors import is_for_critics
 from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.distributions.chosen import DistributionName, HeadOptions, chosen_family
 from maze_core.models.inputs import critic_spaces
-from maze_core.models.memories.choice import SHARED, MemoryChoice, build_memory
-from maze_core.models.memories.sizes import MemoryLayers, MemorySize, MemoryWindow
+from maze_core.models.memory_choice import SHARED, MemoryChoice, build_memory
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 from maze_core.models.scored_choices import ScoredHead, described_choices
 from maze_core.models.several.groups import GroupsConfig, own_actions
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith
-from maze_core.plugins.config.params import Width
+from maze_core.plugins.config.params import MemoryLayers, MemorySize, MemoryWindow, Width
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.distributions.chosen import SHARED as OF_DISTRIBUTIONS
 from maze_core.models.distributions.chosen import shared_settings
-from maze_core.models.memories.choice import NONE
-from maze_core.models.memories.choice import SHARED as OF_MEMORIES
+from maze_core.models.memory_choice import NONE
+from maze_core.models.memory_choice import SHARED as OF_MEMORIES
 from maze_core.plugins import discovery
 from maze_core.plugins.config.counting import is_set
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_memories.recurrent import GruMemory, RecurrentConfig
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.models.critics import StateActionCritics, build_critics
 from maze_sac.actions import Temperature
@@ -17,7 +18,6 @@ from maze_core.data.sequences import Sequences
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.custom import wrap_module
 from maze_core.models.inputs import FlatInput
-from maze_core.models.memories.recurrent import GruMemory, RecurrentConfig
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateConfig, TemplateModel
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from maze_memories.recurrent import GruMemory, LstmMemory, RecurrentConfig
 
 from maze_core.data.sequences import Sequences
-from maze_core.models.memories.recurrent import GruMemory, LstmMemory, RecurrentConfig
 
 MEMORIES = {"gru": GruMemory, "lstm": LstmMemory}
 

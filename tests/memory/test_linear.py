@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from maze_memories.linear import LinearConfig, LinearMemory
+from maze_memories.scan import gated_scan, linear_scan_
 
 from maze_core.data.sequences import Sequences
-from maze_core.models.memories.linear import LinearConfig, LinearMemory
-from maze_core.models.memories.scan import gated_scan, linear_scan_
 
 
 def stepped(memory, features, lengths, state):

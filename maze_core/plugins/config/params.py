@@ -13,6 +13,12 @@ Width = Annotated[int, Field(gt=0, le=100_000)]
 """Units of a layer."""
 Hidden = Annotated[tuple[Width, ...], Field(max_length=100)]
 """Units of each fully connected layer, from input to output."""
+MemorySize = Annotated[int, Field(gt=0, le=8192)]
+"""Units of a memory."""
+MemoryLayers = Annotated[int, Field(gt=0, le=16)]
+"""Layers of a memory."""
+MemoryWindow = Annotated[int, Field(gt=1, le=1024)]
+"""Rows that a memory looks at, the current one included."""
 SideBySide = Annotated[int, Field(gt=0, le=100_000)]
 """Environments stepped in parallel, or worker processes."""
 LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]

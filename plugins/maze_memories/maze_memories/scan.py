@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_core.models.memories.gru_unrolling import recorded_gradients
+from maze_memories.gru_unrolling import recorded_gradients
 
 _BLOCK = 16
 """Rows of a block. A block is stepped through row by row, all blocks at once; so are the states between blocks."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.models.blocks import Dense, check_room
-from maze_core.models.memories.sizes import MemoryLayers, MemorySize, MemoryWindow
 from maze_core.models.memory import Memory
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.params import MemoryLayers, MemorySize, MemoryWindow
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.models.blocks import Dense, members
-from maze_core.models.memories.scan import gated_scan
-from maze_core.models.memories.sizes import MemoryLayers, MemorySize
 from maze_core.models.memory import Memory
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.params import MemoryLayers, MemorySize
+from maze_memories.scan import gated_scan
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
