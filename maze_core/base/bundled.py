@@ -31,6 +31,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
+    "maze-models": {"model": "simba cnn template custom", "callback": "custom_critic"},
     "maze-offpolicy": {},
     "maze-onpolicy": {},
     "maze-optuna": {"searcher": "optuna"},
@@ -67,7 +68,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 }
 """By distribution and kind: names, with spaces between them."""
 
-LIBRARIES = ("maze_onpolicy", "maze_offpolicy")
+LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models")
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

@@ -51,7 +51,7 @@ class RunContext:
 
     Each part is a name, a mapping, a config model or a plugin class; `env` may also be a callable that builds an
     environment, a wrapper one that takes and returns an environment, `model` and `critic` an `nn.Module` class (see
-    `maze_core.models.custom`). A module that is already built is copied: training does not change it.
+    `maze_models.custom`). A module that is already built is copied: training does not change it.
 
     Args:
         env: environment id, or a part, or a callable; None: that of the experiment.

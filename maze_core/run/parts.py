@@ -13,8 +13,6 @@ from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.envs.wrappers.function import FunctionWrapper
-from maze_core.models.custom import CustomModel
-from maze_core.models.custom_critic import CustomCritic
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import part_config
@@ -125,7 +123,7 @@ class Parts:
             return self.plugin("model", model)
         if not callable(model):
             raise _wrong("model", model, "a name, a mapping, a config or a class")
-        self._keep("model", "custom", CustomModel.of(model))
+        self._keep("model", "custom", discovery.load("model", "custom").of(model))
         return {"name": "custom", "source": origin(model)}
 
     def critic(self, critic: Any) -> Plain:
@@ -134,7 +132,7 @@ class Parts:
             return {"model.critic": critic}
         if not callable(critic):
             raise _wrong("critic", critic, "separate, shared, none or a class")
-        name = self._keep("callback", "custom_critic", CustomCritic.of(critic))
+        name = self._keep("callback", "custom_critic", discovery.load("callback", "custom_critic").of(critic))
         return {f"callbacks.{name}": {"name": name, "source": origin(critic)}}
 
     def callbacks(self, callbacks: Any) -> dict[str, Plain | None]:

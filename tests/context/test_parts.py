@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk
+from maze_models.template import TemplateModel
 from maze_ppo.config import PPOConfig
 from maze_ppo.ppo import PPO
 from torch import nn
@@ -16,7 +17,6 @@ from maze_core.collect.pools.dev import DevRunner
 from maze_core.collect.pools.local import LocalConfig
 from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.template import TemplateModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run.callbacks.early_stopping import EarlyStoppingConfig

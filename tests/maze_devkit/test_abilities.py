@@ -26,7 +26,7 @@ FORGETS = """
     @hookimpl(wrapper=True)
     def build_policy(self, observation_space, action_space, config):
         yield
-        from maze_core.models.template import TemplateModel
+        from maze_models.template import TemplateModel
 
         config = config.model_copy(update={"memory": "none"})
         return TemplateModel(config).build_policy(observation_space, action_space, config)

@@ -10,14 +10,14 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_es.population import LayeredPopulation, SinglePopulation, VmappedPopulation, make_population, remembered
 from maze_es.search_space import SearchSpace
+from maze_models.cnn import CnnConfig, CnnModel
+from maze_models.custom import wrap_module
+from maze_models.template import TemplateConfig, TemplateModel
 from torch import nn
 
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.models.assembly import ModelConfig
-from maze_core.models.cnn import CnnConfig, CnnModel
-from maze_core.models.custom import wrap_module
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.template import TemplateConfig, TemplateModel
 
 VECTOR = spaces.Box(-1, 1, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (12, 10, 3), np.uint8)

@@ -9,6 +9,8 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_memories.recurrent import GruMemory, RecurrentConfig
+from maze_models.custom import wrap_module
+from maze_models.template import TemplateConfig, TemplateModel
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.models.critics import StateActionCritics, build_critics
 from maze_sac.actions import Temperature
@@ -16,10 +18,8 @@ from maze_sac.actions import Temperature
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.sequences import Sequences
 from maze_core.models.assembly import ModelConfig
-from maze_core.models.custom import wrap_module
 from maze_core.models.inputs import FlatInput
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.template import TemplateConfig, TemplateModel
 
 LEAVES = {"x": spaces.Box(-1, 1, (3,), np.float32), "mode": spaces.Discrete(2)}
 OBS = {"x": torch.randn(6, 3), "mode": torch.tensor([0, 1, 1, 0, 1, 0])}

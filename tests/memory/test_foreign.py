@@ -253,7 +253,7 @@ def test_a_run_whose_memory_is_not_installed_names_it(quick, package):
 
 def test_a_second_gru_is_told(package):
     package("gru = maze_traces:Traces")
-    with pytest.raises(PluginError, match=r"'gru' is claimed by maze-core 0\.\d\.\d and maze-traces 1\.0"):
+    with pytest.raises(PluginError, match=r"'gru' is claimed by maze-memories 0\.\d\.\d and maze-traces 1\.0"):
         assemble("ppo", "CartPole-v1", overrides=["model.memory=gru"])
 
 

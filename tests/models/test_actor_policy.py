@@ -9,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.turns import Carousel, Shelves
+from maze_models.template import TemplateConfig, TemplateModel
 from torch import nn
 
 from maze_core.base.errors import ConfigError
@@ -16,7 +17,6 @@ from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import ActorPolicy, batchable, build_policy, probe
-from maze_core.models.template import TemplateConfig, TemplateModel
 
 GROUPS = {
     "shared": "shared",
@@ -199,7 +199,7 @@ class Noisy(nn.Module):
 
 
 def test_custom_encoders_are_built_for_each_group():
-    from maze_core.models.custom import CustomConfig, wrap_module
+    from maze_models.custom import CustomConfig, wrap_module
 
     env = Carousel()
     settings = CustomConfig(name="custom", orthogonal_init=False)
@@ -247,7 +247,7 @@ def test_settings_of_actors_are_refused_where_there_are_none(setting):
 
 
 def test_a_refused_model_says_whose_spaces_it_refused():
-    from maze_core.models.cnn import CnnConfig, CnnModel
+    from maze_models.cnn import CnnConfig, CnnModel
 
     with pytest.raises(ConfigError, match=r"takes one image[\s\S]*group 'choose'"):
         build(Carousel(), CnnModel, CnnConfig)

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_models.cnn import CnnConfig, CnnModel
+from maze_models.encoders import ImageEncoder
+from maze_models.template import TemplateConfig, TemplateModel
 from pydantic import ValidationError
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.cnn import CnnConfig, CnnModel
-from maze_core.models.encoders import ImageEncoder, MlpEncoder
+from maze_core.models.encoders import MlpEncoder
 from maze_core.models.inputs import FlatInput
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.template import TemplateConfig, TemplateModel
 
 IMAGE = spaces.Box(0, 255, (12, 20, 3), np.uint8)
 MIXED = spaces.Dict(

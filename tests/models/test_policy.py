@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_models.template import TemplateConfig, TemplateModel
 from torch import nn
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.models.blocks import MLP
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy, acting_arrays
-from maze_core.models.template import TemplateConfig, TemplateModel
 
 BOX = spaces.Box(-1, 1, (4,), np.float32)
 TWO = spaces.Discrete(2)

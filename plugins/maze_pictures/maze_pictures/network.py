@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
+from maze_models.encoders import ConcatEncoder, ImageEncoder
 
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import MLP, members
-from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
+from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import BernoulliHead, BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import critic_spaces, input_spaces
 from maze_core.models.parameters import count

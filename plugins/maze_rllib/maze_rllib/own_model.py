@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import tree as trees
 from gymnasium import spaces
+from maze_models.encoders import settled_layout
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
@@ -19,7 +20,6 @@ from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import BoxScale
-from maze_core.models.encoders import settled_layout
 from maze_core.models.inputs import FlatInput, is_image
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+from maze_models.encoders import Layout
+from maze_models.precision import ImagePrecision
 from pydantic import Field, PositiveInt, model_validator
 
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.blocks import Activation
-from maze_core.models.encoders import Layout
-from maze_core.models.precision import ImagePrecision
 from maze_core.models.several.groups import own_actions
 from maze_core.plugins.config.params import Hidden, Width
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from maze_models.composer import Composer, Composition
+from maze_models.encoders import ImageEncoder
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.base.errors import ConfigError
 from maze_core.models.blocks import MLP, Dense, activation_function
-from maze_core.models.composer import Composer, Composition
-from maze_core.models.encoders import ImageEncoder, MlpEncoder
+from maze_core.models.encoders import MlpEncoder
 from maze_set_models.attention import AttentionLayer
 
 if TYPE_CHECKING:

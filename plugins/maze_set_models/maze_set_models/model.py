@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_models.composer import Composer
+
 from maze_core.models.assembly import assemble_policy
-from maze_core.models.composer import Composer
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins.base import Plugin

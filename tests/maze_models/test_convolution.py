@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from maze_models.convolution import convolve_image
 from torch.nn import functional as F
-
-from maze_core.models.convolution import convolve_image
 
 
 def pictures(rows: int, channels: int, height: int, width: int, *, channels_last: bool, floats: bool) -> torch.Tensor:

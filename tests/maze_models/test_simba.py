@@ -9,9 +9,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
+from maze_models.simba import SimbaConfig, SimbaEncoder, SimbaModel
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.simba import SimbaConfig, SimbaEncoder, SimbaModel
 
 LEAVES = {"x": spaces.Box(-1, 1, (3,), np.float32), "mode": spaces.Discrete(2)}
 BOX = spaces.Box(-2, 2, (2,), np.float32)

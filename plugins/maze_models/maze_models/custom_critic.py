@@ -6,12 +6,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.custom import build_encoder
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given, not_given
+from maze_models.custom import build_encoder
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -27,7 +27,7 @@ class CustomCriticConfig(PluginConfig):
 class CustomCritic(Plugin):
     """Replaces the model's state critic by a user's own network, passed from Python.
 
-    The network is an encoder as `maze_core.models.custom` describes it; a value head is attached. `CustomCritic.of`
+    The network is an encoder as `maze_models.custom` describes it; a value head is attached. `CustomCritic.of`
     binds this class to a network.
 
     Raises:

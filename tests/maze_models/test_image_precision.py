@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-
-from maze_core.models.cnn import CnnConfig, CnnModel
-from maze_core.models.encoders import ImageEncoder
-from maze_core.models.precision import computing_dtype
-from maze_core.models.template import TemplateConfig, TemplateModel
+from maze_models.cnn import CnnConfig, CnnModel
+from maze_models.encoders import ImageEncoder
+from maze_models.precision import computing_dtype
+from maze_models.template import TemplateConfig, TemplateModel
 
 ROUNDING = 2**-8
 """Of bfloat16, which has 8 significant bits."""

@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from gymnasium import spaces
-
-from maze_core.models.encoders import ImageEncoder, image_size
+from maze_models.encoders import ImageEncoder, image_size
 
 
 def warned(shape, layout="hwc", dtype=np.uint8):

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_models.composer import Composition
+from maze_models.template import TemplateConfig, TemplateModel
 from maze_set_models.config import SetTemplateConfig
 from maze_set_models.model import SetTemplateModel
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.composer import Composition
 from maze_core.models.memory import separate_rows
-from maze_core.models.template import TemplateConfig, TemplateModel
 
 SEEN = spaces.Dict(
     {

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_models.custom import CustomModel, wrap_module
 from torch import nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.models.assembly import ModelConfig
-from maze_core.models.custom import CustomModel, wrap_module
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy
 
