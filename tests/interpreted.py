@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from maze_compile import compiled
 from maze_devkit.interpretation import Interpretation
-
-from maze_core.learn.repeated import compiled
 
 
 def losses(lines: list[dict[str, float]]) -> list[dict[str, float]]:

@@ -13,6 +13,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-atari": {"env": "atari"},
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs"},
+    "maze-compile": {},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
     "maze-dqn": {"algorithm": "apex dqn pqn"},
@@ -68,7 +69,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 }
 """By distribution and kind: names, with spaces between them."""
 
-LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models")
+LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile")
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

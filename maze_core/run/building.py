@@ -12,7 +12,7 @@ from maze_core.learn import answers
 from maze_core.learn.algorithm import check_memory_of, check_optimizer
 from maze_core.learn.hook_check import check_called
 from maze_core.learn.learner import Learner, plugins_optimizer
-from maze_core.learn.repeated.choice import repeated_steps
+from maze_core.learn.repeated_steps import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
 from maze_core.models.idle import idle_model_settings

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.learner import Learner
-    from maze_core.learn.repeated.steps import RepeatedSteps
+    from maze_core.learn.repeated_steps import RepeatedSteps
     from maze_core.learn.several_learners import FurtherLearners
     from maze_core.learn.side_learner import SideLearners
     from maze_core.models.policy import Policy

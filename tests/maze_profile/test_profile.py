@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_compile.machine_code import Compilation
 from maze_devkit.interpretation import Interpretation
 from maze_profile.parts import PARTS, measured
 from maze_profile.profiling import take_profile
@@ -18,7 +19,6 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.learn.repeated.machine_code import Compilation
 from maze_core.run.context import RunContext
 from tests.conftest import QUICK
 

@@ -1,10 +1,10 @@
 """What is changed while a run trains counts in compiled and recorded steps as it does in those of the code."""
 
 import pytest
+from maze_compile import compiled, steps
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import RunError
-from maze_core.learn.repeated import compiled, steps
 from tests.interpreted import interpreted as interpreted
 from tests.training.changes import CHANGES, RUNS, Layers, assert_alike, clipped, hooked, reconfigured
 from tests.training.changes import changed as changed

@@ -3,13 +3,13 @@
 import re
 
 import pytest
+from maze_compile import compiled, cuda
+from maze_compile.compiled import CompileRecorder
+from maze_compile.cuda import GraphRecorder
+from maze_compile.steps import RepeatedSteps
 from torch import nn
 
 from maze_core import Plugin, hookimpl
-from maze_core.learn.repeated import compiled, cuda
-from maze_core.learn.repeated.compiled import CompileRecorder
-from maze_core.learn.repeated.cuda import GraphRecorder
-from maze_core.learn.repeated.steps import RepeatedSteps
 from maze_core.run import building
 from tests.interpreted import interpreted as interpreted
 from tests.training.changes import RUNS, assert_alike

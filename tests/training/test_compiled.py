@@ -9,14 +9,16 @@ import time
 import numpy as np
 import pytest
 import torch
+from maze_compile import compiled, machine_code
+from maze_compile.steps import RepeatedSteps
+from maze_compile.traced_adam import TracedAdam
 from maze_devkit.challenges import Masked, Privileged
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl
-from maze_core.base.errors import RunError
-from maze_core.learn.optimizers.traced_adam import TracedAdam
-from maze_core.learn.repeated import compiled, machine_code
-from maze_core.learn.repeated.steps import RepeatedSteps
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.plugins import discovery
+from maze_core.plugins.how_to_install import how_to_install
 from maze_core.run import building
 from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
@@ -402,6 +404,22 @@ def test_what_a_compiler_makes_is_that_of_the_code(started, metrics, capfd):
     assert not ours.run.repeated.given_up
     for wanted, found in zip(*(losses(metrics(context.run_dir)) for context in (plain, ours)), strict=True):
         assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("setting", ["on", "auto", "off"])
+def test_without_the_distribution_only_a_run_that_asks_for_it_is_refused(started, monkeypatch, setting):
+    others = tuple(each for each in discovery.declared() if each.distribution != "maze-compile")
+    monkeypatch.setattr(discovery, "declared", lambda: others)
+    context = started("ppo", setting)
+    if setting != "on":
+        assert context.run.repeated is None
+        return
+    with pytest.raises(ConfigError) as refusal:
+        _ = context.run
+    assert str(refusal.value).splitlines() == [
+        "compile: compiled steps need maze-compile, which is not installed",
+        f'Next: {how_to_install("maze-compile")}, or overrides={{"compile": "off"}}',
+    ]
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from maze_compile import machine_code
 
 from maze_core.base.saved_state import StateError, check_state, form_of
-from maze_core.learn.repeated import machine_code
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.conftest import QUICK
 from tests.forked import Forked

@@ -4,12 +4,12 @@ import re
 
 import pytest
 import torch
+from maze_compile import compiled, filling
+from maze_compile.filling import Filling
+from maze_compile.steps import RepeatedSteps
 
 from maze_core import hookimpl
 from maze_core.data.batch import ROW_WEIGHT, Batch, mean_of_rows
-from maze_core.learn.repeated import compiled, filling
-from maze_core.learn.repeated.filling import Filling
-from maze_core.learn.repeated.steps import RepeatedSteps
 from tests.agents import CrowdSource
 from tests.interpreted import interpreted as interpreted
 from tests.interpreted import losses

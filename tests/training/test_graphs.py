@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from maze_compile.cuda import GraphRecorder
+from maze_compile.steps import RepeatedSteps
+from maze_compile.surroundings import unrepeatable
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl
-from maze_core.learn.repeated.cuda import GraphRecorder
-from maze_core.learn.repeated.steps import RepeatedSteps
-from maze_core.learn.repeated.surroundings import unrepeatable
 from maze_core.run import building
 
 SMALL = {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8, "algorithm.n_epochs": 3}

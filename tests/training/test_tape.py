@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-
-from maze_core.learn.repeated.compiler import graph_of
-from maze_core.learn.repeated.steps import CannotRepeatError
-from maze_core.learn.repeated.tape import Tape
+from maze_compile.compiler import graph_of
+from maze_compile.steps import CannotRepeatError
+from maze_compile.tape import Tape
 
 
 def replayed(function, first, second):

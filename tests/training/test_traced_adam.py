@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from maze_compile.traced_adam import TracedAdam
 from maze_onpolicy.learn.rmsprop import RMSprop
 
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.optimizers.traced_adam import TracedAdam
 from tests.training.optimizers import groups, parameters, train
 
 TAKES = torch.tensor(True)

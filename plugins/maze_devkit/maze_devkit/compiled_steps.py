@@ -7,12 +7,12 @@ from contextlib import redirect_stderr
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from maze_compile.compiled import CompileRecorder
+from maze_compile.steps import RepeatedSteps
+from maze_compile.surroundings import networks_of, unrepeatable
 from pydantic import ValidationError
 
 from maze_core.learn.learner_check import declares
-from maze_core.learn.repeated.compiled import CompileRecorder
-from maze_core.learn.repeated.steps import RepeatedSteps
-from maze_core.learn.repeated.surroundings import networks_of, unrepeatable
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from maze_compile.compiler import graph_of
+from maze_compile.machine_code import Compilation, Library
 from torch import Tensor
-
-from maze_core.learn.repeated.compiler import graph_of
-from maze_core.learn.repeated.machine_code import Compilation, Library
 
 
 class Interpretation(Compilation):

@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from maze_compile.filling import Filling
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.learn.learner_check import declares
-from maze_core.learn.repeated.filling import Filling
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

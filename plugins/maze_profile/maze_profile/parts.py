@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from maze_compile.machine_code import Compilation
 from maze_onpolicy.collect.resident import ResidentSampler
 
 from maze_core.collect.agents.network import NetworkAgent
@@ -18,7 +19,6 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
-from maze_core.learn.repeated.machine_code import Compilation
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from maze_core.learn.repeated.steps import CannotRepeatError
+from maze_compile.steps import CannotRepeatError
 
 _TENSOR = "tensor"
 _PLAIN = (bool, int, float, str)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from maze_compile.comparison import Comparison, Schedule, generators_of, kept, random_states, results
+from maze_compile.steps import CannotRepeatError, Step, errors_refuse
+from maze_compile.surroundings import tensors_of
 from maze_core.learn.learner import WATCH, norm_of
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.repeated.comparison import Comparison, Schedule, generators_of, kept, random_states, results
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse
-from maze_core.learn.repeated.surroundings import tensors_of
 
 if TYPE_CHECKING:
     from torch import Tensor

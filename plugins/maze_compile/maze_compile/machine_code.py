@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maze_compile import compiler
+from maze_compile.steps import CannotRepeatError, errors_refuse
 from maze_core.base.guarded_folder import GuardedFolder
 from maze_core.base.interruption import Preempted
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.learn.repeated import compiler
-from maze_core.learn.repeated.steps import CannotRepeatError, errors_refuse
 
 Library = Callable[[list[Tensor]], list[Tensor]]
 """Returns outputs for inputs, as `Tape.description` lists them. No gradient flows through it."""

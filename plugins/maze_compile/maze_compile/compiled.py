@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from maze_compile.comparison import Comparison, Results, Schedule, kept, results
+from maze_compile.machine_code import Compilation, Library
+from maze_compile.steps import CannotRepeatError, Step, errors_refuse
+from maze_compile.surroundings import networks_of, tensors_of
+from maze_compile.tape import Tape
+from maze_compile.traced_adam import TracedAdam
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.learner import clip_factor
 from maze_core.learn.optimizers.adam import Adam, parts_of
-from maze_core.learn.optimizers.traced_adam import TracedAdam
-from maze_core.learn.repeated.comparison import Comparison, Results, Schedule, kept, results
-from maze_core.learn.repeated.machine_code import Compilation, Library
-from maze_core.learn.repeated.steps import CannotRepeatError, Step, errors_refuse
-from maze_core.learn.repeated.surroundings import networks_of, tensors_of
-from maze_core.learn.repeated.tape import Tape
 from maze_core.learn.written_out import is_written_out
 
 if TYPE_CHECKING:

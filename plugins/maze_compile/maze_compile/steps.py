@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from maze_compile.filling import Filling, rows_of_a_rollout
+from maze_compile.surroundings import Surroundings, unrepeatable
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.learn.repeated.filling import Filling, rows_of_a_rollout
-from maze_core.learn.repeated.surroundings import Surroundings, unrepeatable
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch

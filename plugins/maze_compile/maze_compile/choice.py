@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_compile.compiled import CompileRecorder
+from maze_compile.cuda import GraphRecorder
+from maze_compile.steps import RepeatedSteps, note_failure
+from maze_compile.surroundings import unrepeatable
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.repeated.compiled import CompileRecorder
-from maze_core.learn.repeated.cuda import GraphRecorder
-from maze_core.learn.repeated.steps import RepeatedSteps, note_failure
-from maze_core.learn.repeated.surroundings import unrepeatable
 
 if TYPE_CHECKING:
     from maze_core.plugins.hookspecs import Run
