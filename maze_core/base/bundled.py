@@ -21,6 +21,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-es": {"algorithm": "es"},
     "maze-evolution": {"algorithm": "cma_es", "searcher": "pbt"},
     "maze-export": {"command": "export", "policy": "onnx"},
+    "maze-foreign-envs": {},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "appo impala"},
     "maze-imitation": {"algorithm": "airl gail"},

@@ -18,7 +18,7 @@ _UPDATE = (
     "Let reset(seed, options) return (observation, info) and step return (observation, reward, terminated, truncated,"
     " info); or let Maze convert what it returns: --set env.old_api=true"
 )
-_CONVERTED = "maze_core.envs.interfaces.conversion.as_gymnasium(env)"
+_CONVERTED = "maze_core.envs.interfaces.as_gymnasium(env)"
 _DECLARE = "Set it in the environment's constructor: self.{} = gymnasium.spaces.Box(…), or Discrete(…), Dict(…), …"
 _UNPACKED = re.compile(r"values to unpack \(expected [45](?:, got (\d+))?\)|cannot unpack non-iterable (\w+) object")
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import gymnasium
 from pydantic import PositiveInt
 
-from maze_core.envs.interfaces.conversion import as_gymnasium
+from maze_core.envs.interfaces import as_gymnasium
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl

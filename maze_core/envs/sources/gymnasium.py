@@ -16,11 +16,7 @@ from maze_core.base.blame import blame, broken_package
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import goes_along, hidden_here
 from maze_core.base.terminal_text import plain, printable, shown
-from maze_core.envs.interfaces.arrays import with_arrays
-from maze_core.envs.interfaces.conversion import as_gymnasium, is_of, makes_environments
-from maze_core.envs.interfaces.dm import DmApi
-from maze_core.envs.interfaces.makers import Maker, maker, seeded
-from maze_core.envs.interfaces.old_api import OldApi
+from maze_core.envs.interfaces import Maker, as_gymnasium, is_of, maker, makes_environments, seeded, with_arrays
 from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import explained, import_module
 from maze_core.envs.sources.known_ids import comes_from, is_installed, missing_source
@@ -97,8 +93,9 @@ class GymnasiumSource(Plugin):
             try:
                 made = gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **kwargs)
             except TypeError as exc:  # it refuses objects of other interfaces
-                made = as_gymnasium(_last_locals(exc).get("env"), config.old_api)
-                if not isinstance(made, OldApi | DmApi):
+                found = _last_locals(exc).get("env")
+                made = as_gymnasium(found, config.old_api)
+                if made is found:
                     raise
                 return _limited(made, gymnasium.spec(config.id.rpartition(":")[2]).max_episode_steps, config)
             return cast("gymnasium.Env[Any, Any]", as_gymnasium(made, config.old_api))

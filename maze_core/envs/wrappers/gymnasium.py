@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import hidden_here
-from maze_core.envs.interfaces.arrays import with_arrays
+from maze_core.envs.interfaces import with_arrays
 from maze_core.envs.masks import check_kept
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.sources.imports import explained, import_module

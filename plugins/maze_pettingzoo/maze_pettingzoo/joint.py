@@ -12,7 +12,7 @@ from pettingzoo import ParallelEnv
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import shown
-from maze_core.envs.interfaces.conversion import makes_environments
+from maze_core.envs.interfaces import makes_environments
 from maze_core.envs.masks import MASK
 from maze_core.envs.sources.imports import import_module
 

@@ -17,7 +17,7 @@ from maze_core.base.environment_variables import unchanged_variables
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.faults import naming
-from maze_core.envs.interfaces.arrays import with_arrays
+from maze_core.envs.interfaces import with_arrays
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import shown
-from maze_core.envs.interfaces.arrays import with_arrays
-from maze_core.envs.interfaces.conversion import as_gymnasium, takes_seed
-from maze_core.envs.interfaces.old_api import is_old
+from maze_core.envs.interfaces import Maker, as_gymnasium, seeded, takes_seed
 from maze_core.envs.sources.imports import import_module
-
-Maker = Callable[[Mapping[str, Any], int], tuple[Any, int | None]]
-"""Takes arguments and a seed; returns an environment of gymnasium and its registered time limit."""
 
 
 def maker(module: str, name: str) -> Maker | None:
@@ -50,20 +43,6 @@ def _of_gym(name: str) -> Maker | None:
         return as_gymnasium(*seeded(entry, given, seed)), spec.max_episode_steps
 
     return make
-
-
-def seeded(constructor: Any, kwargs: Mapping[str, Any], seed: int) -> tuple[Any, bool | None, bool]:
-    """Return the environment that a class or function of an older interface makes, as `as_gymnasium` takes it.
-
-    Its `reset` may take no seed, so the constructor gets one where it has an argument of that name.
-    """
-    fixed = takes_seed(constructor) and _takes_none_later(constructor)
-    given = with_arrays(constructor, kwargs)
-    return constructor(**({"seed": seed % 2**31, **given} if fixed else given)), None, fixed
-
-
-def _takes_none_later(constructor: Any) -> bool:
-    return not (isinstance(constructor, type) and issubclass(constructor, gymnasium.Env)) or is_old(constructor)
 
 
 def _bsuite(name: str) -> Maker:

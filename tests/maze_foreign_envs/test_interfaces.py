@@ -7,13 +7,15 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_foreign_envs.dm import DmApi, space_of
+from maze_foreign_envs.old_api import OldApi, gymnasium_space
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.interfaces.conversion import as_gymnasium, makes_environments
-from maze_core.envs.interfaces.dm import DmApi, space_of
-from maze_core.envs.interfaces.old_api import OldApi, gymnasium_space
+from maze_core.envs.interfaces import as_gymnasium, maker, makes_environments
 from maze_core.envs.sources.gymnasium import GymnasiumConfig, GymnasiumSource
+from maze_core.plugins import discovery
 from maze_core.plugins.config.env_door import source_of
+from maze_core.plugins.how_to_install import how_to_install
 
 
 class Box:
@@ -163,6 +165,36 @@ def test_only_environments_may_be_called_by_name():
 
     assert all(map(makes_environments, (Between, Gym21, Dm, annotated)))
     assert not any(map(makes_environments, (silent, print, Box, gymnasium.Wrapper, gymnasium.wrappers.TimeLimit, 3)))
+
+
+@pytest.mark.parametrize(
+    ("env", "old_api", "said"),
+    [
+        (Gym21, None, "Gym21 has the interface of gym, which"),
+        (Dm, None, "Dm has the interface of dm_env, which"),
+        (Between, None, "Between has the interface of gym, before gymnasium, which"),
+        (lambda: gymnasium.make("CartPole-v1"), True, "CartPoleEnv has the interface of gym, before gymnasium, which"),
+        (lambda: gymnasium.make("CartPole-v1"), None, ""),
+        (lambda: gymnasium.wrappers.FlattenObservation(gymnasium.make("CartPole-v1")), False, ""),
+        (object, None, ""),
+    ],
+)
+def test_where_nothing_converts_them_what_to_install_is_said(monkeypatch, env, old_api, said):
+    others = tuple(each for each in discovery.declared() if each.distribution != "maze-foreign-envs")
+    monkeypatch.setattr(discovery, "declared", lambda: others)
+    made = env()
+    if not said:
+        assert as_gymnasium(made, old_api) is made
+        return
+    with pytest.raises(ConfigError) as refusal:
+        as_gymnasium(made, old_api)
+    advice = f"Next: {how_to_install('maze-foreign-envs')}"
+    assert str(refusal.value).splitlines() == [f"env: {said} needs maze-foreign-envs", advice]
+    with pytest.raises(
+        ConfigError, match=r"env\.id: bsuite has environments of another interface, which needs maze"
+    ):
+        maker("bsuite", "catch/0")
+    assert maker("my_levels", "print") is None
 
 
 def test_ids_of_gym_and_classes_of_modules(monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.interfaces.old_api import warn_of_seeds
+from maze_foreign_envs.old_api import warn_of_seeds
 
 
 class DmApi(gymnasium.Env[Any, Any]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.checks import check_info
+from maze_core.envs.interfaces import arguments_of_reset, parameters_of
 
 
 class OldApi(gymnasium.Env[Any, Any]):
@@ -32,7 +32,7 @@ class OldApi(gymnasium.Env[Any, Any]):
         self.action_space = gymnasium_space(env.action_space)
         self.metadata = dict(getattr(env, "metadata", None) or {})
         self.render_mode = getattr(env, "render_mode", None)
-        self._takes = _arguments_of_reset(env)
+        self._takes = arguments_of_reset(env)
         self._seed = getattr(env, "seed", None)
         if not (seeded or "seed" in self._takes or callable(self._seed)):
             warn_of_seeds(type(getattr(env, "unwrapped", env)).__name__)
@@ -60,7 +60,7 @@ class OldApi(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         """Return the environment's picture: in gym 0.21 the mode is an argument."""
-        if self.render_mode is None and "mode" in _parameters(self.env.render):
+        if self.render_mode is None and "mode" in parameters_of(self.env.render):
             return self.env.render(mode="rgb_array")
         return self.env.render()
 
@@ -75,12 +75,6 @@ class OldApi(gymnasium.Env[Any, Any]):
         if name.startswith("_") or name == "env":
             raise AttributeError(name)
         return getattr(self.env, name)
-
-
-def is_old(env: object) -> bool:
-    """Return True for an environment whose `reset` takes no seed; none of gymnasium's own is."""
-    base = getattr(env, "unwrapped", env)
-    return callable(getattr(base, "reset", None)) and "seed" not in _arguments_of_reset(base)
 
 
 def with_old_inside(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
@@ -129,21 +123,6 @@ def gymnasium_space(space: Any) -> Any:
         "env",
         "Next: write a gymnasium.Env around it with a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple space.",
     )
-
-
-def _arguments_of_reset(env: Any) -> frozenset[str]:
-    """Return which of gymnasium's arguments `reset` takes; wrappers of gym pass on what the innermost one takes."""
-    found = _parameters(getattr(env, "unwrapped", env).reset)
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found.values()):
-        return frozenset({"seed", "options"})
-    return frozenset({"seed", "options"} & found.keys())
-
-
-def _parameters(method: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(method).parameters
-    except (TypeError, ValueError):  # written in C
-        return {"seed": inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY)}
 
 
 def _number(reward: Any) -> Any:

@@ -1,1 +1,0 @@
-"""Environments with interfaces other than gymnasium's, as environments of gymnasium."""

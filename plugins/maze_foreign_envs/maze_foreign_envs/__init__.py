@@ -1,0 +1,1 @@
+"""Environments of gym, of dm_env, of bsuite and of grid2op as environments of gymnasium."""
