@@ -190,9 +190,7 @@ def test_where_nothing_converts_them_what_to_install_is_said(monkeypatch, env, o
         as_gymnasium(made, old_api)
     advice = f"Next: {how_to_install('maze-foreign-envs')}"
     assert str(refusal.value).splitlines() == [f"env: {said} needs maze-foreign-envs", advice]
-    with pytest.raises(
-        ConfigError, match=r"env\.id: bsuite has environments of another interface, which needs maze"
-    ):
+    with pytest.raises(ConfigError, match=r"env\.id: bsuite has environments of another interface, which needs maze"):
         maker("bsuite", "catch/0")
     assert maker("my_levels", "print") is None
 
