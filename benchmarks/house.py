@@ -28,20 +28,13 @@ CORE = ROOT / "maze_core"
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- house: begin -->", "<!-- house: end -->"
 
-_CARRIER = re.compile(
-    r"(Rollout|Record|Segments?|Sequences|Replay|ReplayBuffer|Sink|Transitions?|Delivery|Batch|Trajectory"
-    r"|StepResult|Rows|Recording)$"
-)
-"""Names of classes that carry rows from the environment to the loss."""
-_CARRIED = ("collect", "data", "envs", "learn", "models", "run", "maze_impala", "maze_recordings")
-"""Folders in which such a class is one of them."""
 _PRIVATE = re.compile(r"[\]A-Za-z0-9_)]\._[a-z]")
 _OWN = re.compile(r"\b(self|cls)\._")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of the table; `before` is the figure of this script before the redesign, in commit 3e8e549."""
+    """One row of the table; `before` is the figure before libraries were taken out of the core, in commit 82df4ed."""
 
     name: str
     before: int
@@ -58,10 +51,12 @@ class Measure:
 class Trace:
     """What one run of PPO opened and called."""
 
-    path: set[str] = field(default_factory=set)
-    """Files of the project on the stack when the environment was stepped or a gradient was taken."""
+    stack: set[str] = field(default_factory=set)
+    """Files of the project on the stack when an environment was stepped or a gradient was taken."""
     hot: set[tuple[str, str]] = field(default_factory=set)
     """Files and qualified names of the functions of the project that were called in one update."""
+    loaded: set[str] = field(default_factory=set)
+    """Files of the core and of libraries that were imported."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,22 +82,22 @@ def measured(trace: Trace) -> Iterator[Measure]:
     """Yield all measures."""
     core = sources(CORE)
     trees = {path: ast.parse(path.read_text()) for path in core}
-    plugins = {path: ast.parse(path.read_text()) for path in sources(ROOT / "libraries") + sources(ROOT / "plugins")}
-    classes = {name for _, name in trace.hot if name.count(".") and "<locals>" not in name}
+    whole = sum(map(lines, core))
+    promised = sum(lines(path) for path in core if is_promised(path))
     tests = sources(ROOT / "tests")
-    yield Measure("lines of the core", 32579, 25000, sum(map(lines, core)))
-    yield Measure("files of the core", 284, 200, len(core))
-    yield Measure("rooms of the core", 16, 9, len(rooms()))
-    yield Measure("files from the command to the step and the gradient", 19, 12, len(trace.path))
-    yield Measure("lines of these files", 3945, 1900, sum(lines(ROOT / each) for each in trace.path))
-    yield Measure("functions called in one update of PPO", 135, 110, len(trace.hot))
-    yield Measure("files called in one update of PPO", 42, 30, len({path for path, _ in trace.hot}))
-    yield Measure("classes called in one update of PPO", 36, 25, len({name.rpartition(".")[0] for name in classes}))
-    yield Measure("classes that carry rows", 28, 8, len(list(row_classes({**trees, **plugins}))))
-    yield Measure("tasks of workers that collect", 4, 1, len(list(tasks(trees))))
-    yield Measure("maps of trees written by hand, core", 229, 20, sum(map(tree_maps, trees.values())))
-    yield Measure("maps of trees written by hand, plugins", 116, 20, sum(map(tree_maps, plugins.values())))
-    yield Measure("test files that use private names, %", 28, 10, round(100 * sum(map(private, tests)) / len(tests)))
+    yield Measure("lines of the core", 43631, 27000, whole)
+    yield Measure("files of the core", 385, 200, len(core))
+    yield Measure("files of the core with less than 50 lines", 97, 25, sum(lines(path) < 50 for path in core))
+    yield Measure("lines of the core that plugins may import, %", 76, 40, round(100 * promised / whole))
+    yield Measure("imports of libraries and plugins in the core", 46, 0, sum(map(imports_of_others, trees.values())))
+    loaded = sum(lines(ROOT / each) for each in trace.loaded)
+    yield Measure("lines loaded by PPO on CartPole, core and libraries", 32109, 22000, loaded)
+    yield Measure("files on the stack at a step and at a gradient", 12, 10, len(trace.stack))
+    yield Measure("lines of these files", 2674, 2000, sum(lines(ROOT / each) for each in trace.stack))
+    yield Measure("functions called in one update of PPO", 185, 150, len(trace.hot))
+    yield Measure("files of these functions", 59, 45, len({path for path, _ in trace.hot}))
+    yield Measure("functions that only pass `load` on", 37, 0, sum(map(passing_on, trees.values())))
+    yield Measure("test files that use private names, %", 10, 10, round(100 * sum(map(private, tests)) / len(tests)))
 
 
 def sources(folder: Path) -> list[Path]:
@@ -117,42 +112,35 @@ def lines(path: Path) -> int:
     return len(path.read_text().splitlines())
 
 
-def rooms() -> set[str]:
-    """Return the folders of the core that contain files of the project."""
-    return {path.relative_to(CORE).parts[0] for path in sources(CORE) if len(path.relative_to(CORE).parts) > 1}
+def is_promised(path: Path) -> bool:
+    """Return True for a file of the core that plugins may import."""
+    from maze_devkit.promise import PROMISED
+
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return any(".".join(parts[:count]) in PROMISED for count in range(1, len(parts) + 1))
 
 
-def row_classes(trees: dict[Path, ast.Module]) -> Iterator[str]:
-    """Yield the classes that carry rows from the environment to the loss."""
-    for path, tree in trees.items():
-        if not set(_CARRIED) & set(path.relative_to(ROOT).parts):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and _CARRIER.search(node.name):
-                yield f"{path.relative_to(ROOT)}:{node.name}"
+def imports_of_others(tree: ast.Module) -> int:
+    """Return how many imports of a file lead to another distribution of Maze, late ones and those of types included."""
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names += [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+    return sum(name.startswith("maze_") and name.partition(".")[0] != "maze_core" for name in names)
 
 
-def tasks(trees: dict[Path, ast.Module]) -> Iterator[str]:
-    """Yield the tasks of workers that step environments or collect."""
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Task" for b in node.bases):
-                yield f"{path.relative_to(ROOT)}:{node.name}"
+def passing_on(tree: ast.Module) -> int:
+    """Return how many functions of a file have an argument `load`, and only pass it to others."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return sum(_passes_on(each) for each in functions)
 
 
-def tree_maps(tree: ast.Module) -> int:
-    """Return the number of comprehensions `{key: f(value) for key, value in x.items()}` of a file."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.DictComp) and len(node.generators) == 1]
-    return sum(_keeps_keys(each) for each in found)
-
-
-def _keeps_keys(node: ast.DictComp) -> bool:
-    source = node.generators[0]
-    items = isinstance(source.iter, ast.Call) and getattr(source.iter.func, "attr", None) == "items"
-    if source.ifs or not items or not isinstance(source.target, ast.Tuple):
+def _passes_on(function: ast.FunctionDef) -> bool:
+    arguments = function.args
+    if all(each.arg != "load" for each in (*arguments.args, *arguments.kwonlyargs)):
         return False
-    key = source.target.elts[0]
-    return isinstance(node.key, ast.Name) and isinstance(key, ast.Name) and node.key.id == key.id
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == "load"]
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    passed = {id(each) for call in calls for each in (*call.args, *(word.value for word in call.keywords))}
+    return bool(uses) and all(id(each) in passed for each in uses)
 
 
 def private(path: Path) -> bool:
@@ -166,7 +154,7 @@ def traced() -> Trace:
         command = [sys.executable, __file__, "--trace", folder]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    return Trace(set(found["path"]), {(path, name) for path, name in found["hot"]})
+    return Trace(set(found["stack"]), {(path, name) for path, name in found["hot"]}, set(found["loaded"]))
 
 
 def _print_trace(folder: Path) -> None:
@@ -186,9 +174,9 @@ def _print_trace(folder: Path) -> None:
         if event != "call":
             return
         code = frame.f_code
-        if code.co_qualname in ("CartPoleEnv.step", "Module._call_impl", "Tensor.backward", "backward"):
+        if code.co_qualname in ("CartPoleEnv.step", "Tensor.backward", "set_written_out"):
             stack = list(_on_stack(frame, ours))
-            trace.path.update(() if any("evaluation" in each for each in stack) else stack)
+            trace.stack.update(() if any("evaluation" in each for each in stack) else stack)
         path = ours(code)
         if path is None:
             return
@@ -207,7 +195,10 @@ def _print_trace(folder: Path) -> None:
     finally:
         sys.setprofile(None)
     print()
-    print(json.dumps({"path": sorted(trace.path), "hot": sorted(trace.hot)}))
+    files = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    tops = (CORE, ROOT / "libraries")
+    trace.loaded = {str(file.relative_to(ROOT)) for file in files if any(file.is_relative_to(top) for top in tops)}
+    print(json.dumps({"stack": sorted(trace.stack), "hot": sorted(trace.hot), "loaded": sorted(trace.loaded)}))
 
 
 def _on_stack(frame: FrameType | None, ours: Callable[[CodeType], str | None]) -> Iterator[str]:
