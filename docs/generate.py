@@ -20,6 +20,7 @@ from abilities_page import abilities, overview
 from authors_page import authors
 from bundled import Entry, entries, missing, projects
 from described import code, line, of_class
+from libraries_page import libraries
 from maze_offpolicy.collect.pairs import FEATURES, pairs
 
 from maze_core.data.batch import Batch, Loss
@@ -241,6 +242,12 @@ PAGES: dict[str, tuple[str, str, Any]] = {
         "explains how to write a plugin, [Questions of authors](../guide/authors.md) what is not obvious from the\n"
         "signatures.",
         authors,
+    ),
+    "libraries.md": (
+        "Libraries",
+        "What plugins share beside the core: distributions that others may import. A plugin that does names them\n"
+        "among its requirements. All that is listed here is [promised](../guide/compatibility.md).",
+        libraries,
     ),
     "pairs.md": (
         "Which features go together",
