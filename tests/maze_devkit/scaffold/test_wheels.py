@@ -9,10 +9,24 @@ import pytest
 from tests.maze_devkit.scaffold.clean import ROOT
 from tests.repository import folder_of, folders
 
+OLD = """
+import gymnasium
+
+
+class Old(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self):
+        return self.observation_space.sample()
+
+    def step(self, action):
+        return self.observation_space.sample(), 1.0, True, {}
+"""
+
 
 def test_the_core_and_one_plugin_are_all_there_is(clean):
     listed = json.loads(clean.maze("plugins", "list", "--json", folder=clean.home))
-    assert {each["distribution"] for each in listed} == {"maze-core", "maze-ppo"}
+    assert {each["distribution"] for each in listed} == {"maze-core", "maze-ppo"}  # a library has no plugins
     assert {each["state"] for each in listed} == {"ok"}
     assert all(str(clean.folder) in each["file"] for each in listed)
 
@@ -28,6 +42,26 @@ def test_commands_of_other_distributions_say_what_to_install(clean):
     ):
         assert f"Next: pip install maze-{distribution}" in clean.maze(*command, folder=clean.home, code=2)
     assert "new" not in clean.maze("plugins", "--help", folder=clean.home)
+
+
+@pytest.mark.parametrize(
+    ("asked", "distribution"),
+    [
+        ("--set compile=on", "maze-compile"),
+        ("--set model.memory=gru", "maze-memories"),
+        ("--model cnn", "maze-models"),
+        ("--env levels:Old", "maze-foreign-envs"),
+        ("--env bsuite:catch/0", "maze-foreign-envs"),
+    ],
+)
+def test_what_other_distributions_have_is_asked_for_by_name(clean, tmp_path, asked, distribution):
+    (tmp_path / "levels.py").write_text(OLD)
+    (tmp_path / "bsuite.py").write_text("")
+    words = ["train", "ppo", *([] if "--env" in asked else ["--env", "CartPole-v1"]), *asked.split()]
+    printed = clean.maze(*words, "--steps", "256", folder=tmp_path, code=2)
+    assert f"pip install {distribution}" in printed
+    assert "Traceback" not in printed
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow
