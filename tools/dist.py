@@ -7,7 +7,7 @@ A wheel must hold the licence, every file of its package and what an index shows
 the same wheel. Links in READMEs that only work within the repository become links below the project's `Repository`
 address; without one, their text stays. `twine check` looks at all of them. The trial installs all wheels beside the
 third-party packages of this Python, outside of the repository, and types the README's first command,
-`maze plugins list`, `maze eval`, `maze export` and `maze view`.
+`maze plugins list`, `maze eval`, `maze export` and `maze view`. Then each is tried alone, with what it requires.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from tests.maze_devkit.scaffold.clean import CleanEnvironment  # noqa: E402
 from tests.repository import folders  # noqa: E402 — from the folder above
+from tools.alone import alone  # noqa: E402
 
 OUT = ROOT / "dist"
 _ALSO_SHIPPED = ("pyproject.toml", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CITATION.cff", "constraints.txt", "tests")
@@ -197,6 +198,7 @@ def main() -> None:
     wheels = build_and_check()
     if not options.no_trial:
         trial(wheels)
+        alone(wheels)
 
 
 if __name__ == "__main__":
