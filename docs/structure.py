@@ -1,9 +1,9 @@
-"""Draw the pictures of the architecture page from the code: the nine rooms, the road of a row, and the hooks of a run.
+"""Draw the pictures of the architecture page from the code.
 
-    python docs/structure.py        write docs/pictures/rooms.svg, road.svg and timeline.svg
+    python docs/structure.py        write docs/pictures/kinds.svg, rooms.svg, road.svg and timeline.svg
 
-Rooms and arrows come from the imports of the core. The stations of the road are classes: one that moves or
-disappears is an error here. So is a hook without a time, and a time without a hook; the files are those that call it.
+Distributions, rooms and their arrows come from imports. The stations of the road of a row are classes: one that moves
+or disappears is an error here. So is a hook without a time, and a time without a hook; files are those that call it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
+
+import libraries_page as libraries
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE, PICTURES = ROOT / "maze_core", ROOT / "docs" / "pictures"
@@ -104,7 +106,60 @@ def main() -> None:
 
 def pictures() -> dict[str, str]:
     """Return the pictures by file name."""
-    return {"rooms.svg": rooms(), "road.svg": road(), "timeline.svg": timeline()}
+    return {"kinds.svg": kinds(), "rooms.svg": rooms(), "road.svg": road(), "timeline.svg": timeline()}
+
+
+def kinds() -> str:
+    """Return plugins, libraries and core from above, with an arrow to each library that a distribution imports."""
+    packages = {folder.name: folder / folder.name for folder in libraries.folders()}
+    own = {name: _tops(path) & packages.keys() - {name} for name, path in packages.items()}
+    heights = dict.fromkeys(packages, 1)
+    for name in sorted(packages, key=lambda each: len(_below(each, own))):
+        heights[name] = 1 + max((heights[each] for each in own[name]), default=0)
+    plugins = [path for path in sorted(ROOT.glob("plugins/*")) if path.name not in packages]
+    using = Counter(each for path in plugins for each in _tops(path / path.name) & packages.keys())
+    top, width, height, parts = max(heights.values()), 160, 58, []
+    rows = [[each for each in packages if heights[each] == level] for level in range(top, 0, -1)]
+    across = max(len(row) for row in rows) * (width + 24) + 16
+    y = 16
+    parts += _band(
+        16, y, across - 24, 46, f"{len(plugins)} plugins", "each imports the core, and libraries; none another"
+    )
+    places = {}
+    for row in rows:
+        y += 46 + 44 if row is rows[0] else height + 44
+        for number, name in enumerate(row):
+            places[name] = (16 + number * (width + 24), y)
+            parts += _band(*places[name], width, height, name, f"for {using[name]} plugins", below=True)
+    y += height + 44
+    parts += _band(16, y, across - 24, 46, "maze_core", "imports none of them; finds them by entry point")
+    for name, (x, start) in places.items():
+        for other in own[name]:
+            u, end = places[other]
+            path = f"M{x + width / 2},{start + height} L{u + width / 2},{end - 6}"
+            parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
+    return picture(across, y + 62, parts, "Plugins above libraries above the core; each imports only what is below it.")
+
+
+def _band(x: float, y: float, width: float, height: float, name: str, says: str, below: bool = False) -> list[str]:
+    """Return a box with a name, and what is said of it beside the name or below it."""
+    place = (x + 12, y + 44) if below else (x + 150, y + 28)
+    return [
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6"/>',
+        f'<text class="name" x="{x + 12}" y="{y + (24 if below else 28)}">{escape(name)}</text>',
+        f'<text class="small" x="{place[0]}" y="{place[1]}">{escape(says)}</text>',
+    ]
+
+
+def _tops(package: Path) -> set[str]:
+    """Return the packages that the files of a package import."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py"))
+    return {name.partition(".")[0] for tree in trees for name in _imported(tree)}
+
+
+def _below(name: str, own: dict[str, set[str]]) -> set[str]:
+    """Return the libraries that a library imports, directly or not."""
+    return own[name] | {each for lower in own[name] for each in _below(lower, own)}
 
 
 def imports() -> Counter[tuple[str, str]]:
