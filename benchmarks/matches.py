@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from maze_planning.planner import Decision, Planner
+from maze_planning.planning import Planning, PlanningAgent
 
 from maze_core import RunContext
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.base.tree import copy_tree, put_rows, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.network import NetworkAgent
-from maze_core.collect.agents.planner import Decision, Planner
-from maze_core.collect.agents.planning import Planning, PlanningAgent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.collect.stepper import Stepper
@@ -37,8 +37,9 @@ from maze_core.plugins.config.base import PluginConfig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from maze_planning.simulator import Simulator
+
     from maze_core.base.tree import Tree
-    from maze_core.envs.simulator import Simulator
     from maze_core.envs.vector import Episode, StepResult, VectorEnv
     from maze_core.run.run import Run
 

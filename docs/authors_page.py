@@ -35,13 +35,14 @@ def authors() -> dict[str, str]:
     from maze_onpolicy.data.reward_scale import RewardScale
     from maze_onpolicy.learn.parameters import PolicyParameters
     from maze_onpolicy.tasks import Tasks
+    from maze_planning.planner import Decision, Planner
+    from maze_planning.simulator import Outcome, Simulator, Simulators
     from maze_sweep.searchers.base import Search, Searcher, Wait
 
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-    from maze_core.collect.agents.planner import Decision, Planner
     from maze_core.collect.collector import Collector
     from maze_core.collect.stepper import Sink, Stepper
     from maze_core.data.batch import Loss, OwnStep
@@ -51,7 +52,6 @@ def authors() -> dict[str, str]:
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.several.agents import MultiAgentEnv, Round
     from maze_core.envs.several.turns import Turn, TurnEnv
-    from maze_core.envs.simulator import Outcome, Simulator, Simulators
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.side_learner import SideLearner

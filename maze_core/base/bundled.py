@@ -39,6 +39,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-optuna": {"searcher": "optuna"},
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},
     "maze-pictures": {},
+    "maze-planning": {},
     "maze-ppo": {"algorithm": "ppo"},
     "maze-profile": {"command": "profile"},
     "maze-ray": {"runner": "ray"},
@@ -70,7 +71,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 }
 """By distribution and kind: names, with spaces between them."""
 
-LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile")
+LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning")
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     # The types that hooks are called with. Only here the core names types of the folders above plugins; modules below
     # the run take `Run` from here, too.
     from maze_core.collect.agents.agent import Agent as Agent
-    from maze_core.collect.agents.planner import Planner as Planner
+    from maze_core.collect.agents.looking_ahead import Planner as Planner
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import Rollout as Rollout
@@ -164,8 +164,9 @@ class HookSpecs:
         the planner depends on the plugin's config and the policy alone. Call rule: of all plugins one may return a
         planner. None: the policy acts alone. On error: the run stops and the plugin is named.
 
-        The result is a `Planner` (`maze_core.collect.agents.planner`): `choose` chooses the actions. Each environment
-        is followed in a twin, which is copied by `copy.deepcopy` or by replay (`maze_core.envs.simulator`).
+        The result is a `Planner` of the distribution maze-planning (`maze_planning.planner`): `choose` chooses the
+        actions. Each environment is followed in a twin, which is copied by `copy.deepcopy` or by replay
+        (`maze_planning.simulator`). Where maze-planning is not installed, runs with such a plugin are refused.
 
             class Careful(Plugin):
                 @hookimpl

@@ -7,29 +7,16 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from maze_core.collect.agents.planning import PlanningBeside
+    from maze_core.collect.agents.looking_ahead import PlanningBeside
     from maze_core.run.run import Run
 
 
 def beside(run: Run, env: Any, *, call: str) -> PlanningBeside | None:
     """Return what looks ahead in an environment that is played; None where the run has no planner.
 
-    `call`: the method of the context that was called.
-
-    Raises:
-        ConfigError: there is no environment to copy.
+    `call`: the method of the context that was called. Errors are those of `RunPlanning.beside`.
     """
-    planning = run.planning("acting")
-    if planning is None:
-        return None
-    if env is None:
-        raise ConfigError(
-            "this run acts with a planner, which looks ahead in copies of the environment that is played",
-            "env",
-            f"Next: env = context.make_env(), {call} = context.{call}(env=env); "
-            f"or context.{call}(look_ahead=False), where the network acts alone.",
-        )
-    return run.planning_beside(planning, env)
+    return None if run.planners is None else run.planners.beside(env, call)
 
 
 def check_single(several_agents: bool) -> None:

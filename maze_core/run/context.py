@@ -13,9 +13,9 @@ from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.several import SeveralAgents
 from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
+from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import lasting_parts
-from maze_core.envs.watched import WatchedAgents, WatchedEnv
-from maze_core.envs.wrappers.carry import LastingLayer, lasting_layers, recall
+from maze_core.envs.wrappers.carry import lasting_layers, recall
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import asks_for_patience, assemble_with_preset, part_config
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
@@ -306,18 +306,11 @@ class RunContext:
         Its wrappers remember what those of the evaluations do. Where several agents act it is a `MultiAgentEnv`. It
         remembers its episode where a planner needs that.
         """
-        if self._several_agents:
-            agents = self.run.env_builder("acting").agents_env(0)
-            self._recall(lasting_parts(agents))
-            return WatchedAgents(agents)
-        env = self.run.env_builder("acting")(0)
-        self._recall(lasting_layers(env))
-        return env if self.run.planners is None else WatchedEnv(env)
-
-    def _recall(self, lasting: list[LastingLayer]) -> None:
-        """Let wrappers remember what those of the evaluations do."""
+        builder, planners = self.run.env_builder("acting"), self.run.planners
+        env: Any = builder.agents_env(0) if self._several_agents else builder(0)
         if memory := self.run.wrapper_memory():
-            recall(lasting, memory[0])
+            recall(lasting_parts(env) if self._several_agents else lasting_layers(env), memory[0])
+        return env if planners is None else planners.watched(env)
 
     def compute_action(self, observation: Any, *, deterministic: bool = True, check: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.
@@ -382,7 +375,7 @@ class RunContext:
             deterministic=deterministic,
             check=check,
             planning=planning,
-            converts=not isinstance(env, WatchedAgents),
+            converts=not isinstance(env, MultiAgentEnv),
         )
 
     @cached_property

@@ -15,8 +15,7 @@ from maze_core.base.free_ram import is_about_memory
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.collect.agents.planner_source import PlannerSource
-from maze_core.collect.agents.planning import Planning, PlanningAgent, PlanningBeside
+from maze_core.collect.agents.looking_ahead import planning_of
 from maze_core.envs.wrappers.carry import fits, frozen, training_memory
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_run
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.collect.agents.agent import Agent
+    from maze_core.collect.agents.looking_ahead import Planning, RunPlanning
     from maze_core.collect.agents.network import NetworkAgent
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.collect.pools.workers import Task, WorkerPool
@@ -126,10 +127,8 @@ class Run(RunProgress):
         self.device = _device(config.algorithm.device)
         if self.device.type == "cuda":
             self.cuda_rng = torch_generator(config.seed, Purpose.GLOBAL, device=self.device).get_state()
-        self.planners = PlannerSource.of(self.hooks, load)
-        """Builds the planner with which the policy acts, in any process; None: the policy acts alone."""
-        self._plannings: dict[str, Planning | None] = {}
-        self._planning_agents: list[PlanningAgent | PlanningBeside] = []
+        self.planners: RunPlanning | None = planning_of(self)
+        """Looks ahead where the policy acts; None: the policy acts alone."""
         self.environments = RunEnvironments(config, load, vectorised=self.planners is None)
         self._say = warn or to_stderr
         self._recalled: list[Memory] = []
@@ -202,15 +201,9 @@ class Run(RunProgress):
         None: no plugin of the run does. The planner is that of the run's own plugin, so that it may work with its other
         hooks. Errors as for `Hooks.build_planner`.
         """
-        if self.planners is None:
-            return None
-        if purpose not in self._plannings:
-            planner = self.hooks.build_planner(self.policy, purpose)
-            builder = self.env_builder(purpose)
-            self._plannings[purpose] = None if planner is None else Planning(planner, builder)
-        return self._plannings[purpose]
+        return None if self.planners is None else self.planners.planning(purpose)
 
-    def planning_agent(self, network: NetworkAgent, env: VectorEnv, seeds: EpisodeSeeds) -> PlanningAgent | None:
+    def planning_agent(self, network: NetworkAgent, env: VectorEnv, seeds: EpisodeSeeds) -> Agent | None:
         """Return an agent that looks ahead in the training environments, closed with the run; None: no plugin does.
 
         A collector of one's own lets it act, and saves its state beside that of the `Stepper`.
@@ -218,22 +211,7 @@ class Run(RunProgress):
         Raises:
             ConfigError: the environments cannot be copied.
         """
-        planning = self.planning("training")
-        if planning is None:
-            return None
-        agent = planning.agent(network, env, seeds, learns=True)
-        self._planning_agents.append(agent)
-        return agent
-
-    def planning_beside(self, planning: Planning, env: Any) -> PlanningBeside:
-        """Return what looks ahead in an environment that somebody else steps, closed with the run.
-
-        Raises:
-            ConfigError: the environment cannot be copied, or is another one than the run's.
-        """
-        beside = PlanningBeside(planning, self.seed, env)
-        self._planning_agents.append(beside)
-        return beside
+        return None if self.planners is None else self.planners.agent(network, env, seeds)
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
@@ -390,7 +368,7 @@ class Run(RunProgress):
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
-        release(self.repeated, self.others, self.algorithm, *self._planning_agents, self.environments)
+        release(self.repeated, self.others, self.algorithm, self.planners, self.environments)
 
 
 def _device(name: str) -> torch.device:

@@ -92,6 +92,18 @@ def as_in_pettingzoo(agents: SeveralAgents, env, parallel):
     return found
 
 
+def in_own_environment(context):
+    """The same in an environment of the run's: what it shows is not converted again."""
+    env = context.make_env()
+    agents, outcome, found = context.agents(env=env), env.reset(SEEDS(0, 0)), []
+    while outcome.acting:
+        actions = {name: agents.act(name, seen) for name, seen in outcome.acting.items()}
+        found += [(name, int(action)) for name, action in actions.items()]
+        outcome = env.step(actions)
+    env.close()
+    return found
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("parallel", "memory"), [(False, "gru"), (True, "none")])
 def test_agents_act_as_in_training(opened, options, memory, parallel):
@@ -101,7 +113,7 @@ def test_agents_act_as_in_training(opened, options, memory, parallel):
     played = as_in_pettingzoo(agents, env, parallel)
     assert len(played) >= 7
     assert {name for name, _ in played} == set(agents.names) == {"player_0", "player_1"}
-    assert played == as_in_maze(context, len(played))
+    assert played == as_in_maze(context, len(played)) == in_own_environment(context)
     assert as_in_pettingzoo(agents, env, parallel) == played, "a reset does not make it forget"
 
 

@@ -10,6 +10,7 @@ pytest.importorskip("pettingzoo")
 
 from maze_onpolicy.collect.agent_row_sink import AgentRowSink
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
+from maze_planning.copy_check import copies_by_replay
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.classic.connect_four import connect_four
 from pettingzoo.classic.rps import rps
@@ -19,7 +20,6 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.collect.agents.copy_check import copies_by_replay
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.several.agents import LimitedAgents
 from maze_core.envs.several.vector_env import AgentsVectorEnv

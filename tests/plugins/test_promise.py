@@ -9,20 +9,23 @@ from pathlib import Path
 import pytest
 from maze_devkit.promise import PROMISED
 
+from maze_core.base.bundled import LIBRARIES
 from tests.repository import folder_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "compatibility.md"
-HOMES = {name: folder_of(name) for name in ("maze_core", "maze_onpolicy", "maze_offpolicy", "maze_recordings")}
+HOMES = {name: folder_of(name) for name in ("maze_core", *LIBRARIES, "maze_recordings")}
 """What plugins of this repository build on, and the folder of each."""
 TOOLS = (
     "maze_compare",
+    "maze_compile",
     "maze_devkit",
     "maze_export",
     "maze_learners",
     "maze_minari",
     "maze_optuna",
     "maze_pictures",
+    "maze_planning",
     "maze_profile",
     "maze_recordings",
     "maze_sweep",
@@ -30,7 +33,7 @@ TOOLS = (
     "maze_serve",
     "maze_view",
 )
-"""Commands, tools and further learners are released together with the core; the promise is for what others write."""
+"""What does a part of the core's work is released together with it; the promise is for what others write."""
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)
 
 

@@ -49,6 +49,10 @@ class Agent(ABC):
     def hear(self, actions: Tree, rewards: np.ndarray) -> None:  # noqa: B027 — most agents look at observations alone
         """Take what came of the last choice: its actions, leaves [N, …], and the rewards as wrappers make them, [N]."""
 
+    def beside(self, agent: Agent) -> Agent:
+        """Return an agent that acts as another one does for a while, in this one's place; this one takes note."""
+        return agent
+
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions besides the parameters: memory and random states."""
         return {}

@@ -21,7 +21,7 @@ from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
-    from maze_core.collect.agents.planning import PlanningBeside
+    from maze_core.collect.agents.looking_ahead import PlanningBeside
     from maze_core.envs.builder import EnvBuilder
     from maze_core.models.policy import Policy
 

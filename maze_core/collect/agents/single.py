@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.base.tree import Tree
-    from maze_core.collect.agents.planning import PlanningBeside
+    from maze_core.collect.agents.looking_ahead import PlanningBeside
     from maze_core.models.policy import Policy
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.agent import Agent, Choice
-    from maze_core.collect.agents.planning import Planning
+    from maze_core.collect.agents.looking_ahead import Planning
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
 

@@ -22,7 +22,7 @@ from maze_core.run.episodes.worker_evaluation import evaluate_on_workers
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
-    from maze_core.collect.agents.planning import Planning
+    from maze_core.collect.agents.looking_ahead import Planning
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import Episode, VectorEnv

@@ -15,6 +15,8 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.subject import Subject
 
 if TYPE_CHECKING:
+    from maze_planning.planner import Planner
+
     from maze_core.data.batch import Loss
     from maze_core.run.run import Run
 
@@ -38,9 +40,10 @@ class Tracer(Plugin):
         self.called.add("wrap_agent")
 
     @hookimpl
-    def build_planner(self, purpose: str) -> None:
+    def build_planner(self, purpose: str) -> Planner | None:
         """Note the call, where it is for training."""
         self.called |= {"build_planner"} if purpose == "training" else set()
+        return None
 
     @hookimpl
     def change_rollout(self) -> None:

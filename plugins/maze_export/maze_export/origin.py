@@ -51,7 +51,7 @@ def planner_names(run: Run) -> tuple[str, ...]:
     """Return the plugins with which a run looks ahead where it acts."""
     if run.planners is None or run.planning("acting") is None:
         return ()
-    return tuple(config.name for _, config, _ in run.planners.parts)
+    return run.planners.source.names
 
 
 def _description(run: Run) -> str:

@@ -37,8 +37,7 @@ from maze_recordings.writer import TrajectoryWriter, check_free
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.collect.agents.planner_source import PlannerSource
-    from maze_core.collect.agents.planning import Planning
+    from maze_core.collect.agents.looking_ahead import PlannerSource, Planning
     from maze_core.collect.pools.workers import Shared, WorkerPool
     from maze_core.data.trajectory import Trajectory
     from maze_core.envs.vector import VectorEnv
@@ -88,7 +87,7 @@ class TrainedPolicy:
         """Return the run in which it was trained, and how it acts."""
         found = {**self.origin, "deterministic": self.deterministic}
         if self.planners is not None:
-            found["looks_ahead"] = [config.name for _, config, _ in self.planners.parts]
+            found["looks_ahead"] = list(self.planners.names)
         return found
 
     def planning(self, builder: EnvBuilder) -> Planning | None:
@@ -176,7 +175,7 @@ def task_of_run(
     """
     chosen = run.config.evaluation.deterministic if deterministic is None else deterministic
     origin = {"run": str(run.run_dir), "algorithm": run.config.algorithm.name, "epoch": run.epoch}
-    planners = run.planners if look_ahead else None
+    planners = run.planners.source if look_ahead and run.planners is not None else None
     policy = TrainedPolicy(run.policy, chosen, {**origin, "env_steps": run.env_steps}, planners)
     return RolloutTask(run.env_builder("rollout"), policy, seed, video=video, memory=run.wrapper_memory())
 

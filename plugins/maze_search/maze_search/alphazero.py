@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from gymnasium.spaces import Discrete
+from maze_planning.planner import Planner
 
 from maze_core import Algorithm, Batch, ConfigError, Loss, Policy, Run, hookimpl
-from maze_core.collect.agents.planner import Planner
 from maze_search.config import AlphaZeroConfig
 from maze_search.search import Search, log_probs
 from maze_search.self_play import SelfPlay

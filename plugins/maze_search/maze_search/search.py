@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from maze_planning.planner import Decision, Planner
+from maze_planning.simulator import Simulator
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import Tree, concat_trees, take_rows
-from maze_core.collect.agents.planner import Decision, Planner
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.simulator import Simulator
 from maze_core.models.distributions import Categorical
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maze_core.collect.agents.planning import Planning
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import member
 from maze_core.plugins.python_objects import KnownPlugins
+from maze_planning.planning import Planning
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -26,16 +26,20 @@ class PlannerSource:
     load: Loader
 
     @classmethod
-    def of(cls, hooks: Hooks, load: Loader) -> PlannerSource | None:
-        """Return the source of a run with these hooks; None where no plugin looks ahead."""
+    def of(cls, hooks: Hooks, load: Loader) -> PlannerSource:
+        """Return the source of a run with these hooks."""
         members = hooks.implementers("build_planner")
-        parts = tuple((each.kind, each.plugin.config, each.place) for each in members)
-        return cls(parts, load) if parts else None
+        return cls(tuple((each.kind, each.plugin.config, each.place) for each in members), load)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of these plugins."""
+        return tuple(config.name for _, config, _ in self.parts)
 
     def planning(self, policy: Policy, purpose: str, builder: EnvBuilder) -> Planning | None:
         """Return what looks ahead with a policy; None where the plugin does not for this purpose."""
         hooks = Hooks(member(kind, config, self.load, place) for kind, config, place in self.parts)
-        planner = hooks.build_planner(policy, purpose)
+        planner: Any = hooks.build_planner(policy, purpose)
         return None if planner is None else Planning(planner, builder)
 
     def __getstate__(self) -> dict[str, Any]:

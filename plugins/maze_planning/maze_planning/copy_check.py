@@ -9,14 +9,14 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.random import RandomPolicy
-from maze_core.envs.simulator import Simulators, same_outcomes
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import describe
+from maze_planning.simulator import Simulators, same_outcomes
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.simulator import Outcome, Simulator
+    from maze_planning.simulator import Outcome, Simulator
 
 _BEFORE, _AFTER = 8, 20
 """Steps before an environment is copied, and after."""

@@ -19,9 +19,9 @@ from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.watched import WatchedAgents, WatchedEnv
 from maze_core.envs.wrappers.twins import remembering, says_so
 from maze_core.plugins.closing import release, releasing
+from maze_planning.watched import WatchedAgents, WatchedEnv
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree

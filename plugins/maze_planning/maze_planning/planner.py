@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from maze_core.base.tree import Tree
-    from maze_core.envs.simulator import Simulator
+    from maze_planning.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True)

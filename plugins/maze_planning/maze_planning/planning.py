@@ -15,13 +15,13 @@ from maze_core.base.saved_state import Each, OrLeftOut, check_state, form_of, va
 from maze_core.base.seeding import Purpose, generator, load_random_states, random_states
 from maze_core.base.tree import copy_tree, put_rows, take_rows, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.collect.agents.copy_check import PLAY_ALONE, copies_by_replay
-from maze_core.collect.agents.planner import Decision
 from maze_core.data.tensors import to_tensors
-from maze_core.envs.simulator import Simulators, same_rows
 from maze_core.envs.spaces import flatten_space
 from maze_core.envs.vector import copies_of
-from maze_core.envs.watched import WatchedAgents, WatchedEnv
+from maze_planning.copy_check import PLAY_ALONE, copies_by_replay
+from maze_planning.planner import Decision
+from maze_planning.simulator import Simulators, same_rows
+from maze_planning.watched import WatchedAgents, WatchedEnv
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.network import NetworkAgent
-    from maze_core.collect.agents.planner import Planner
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+    from maze_planning.planner import Planner
 
 
 @dataclass

@@ -11,6 +11,8 @@ import torch
 
 from maze_core import Plugin, PluginConfig, hookimpl
 from maze_core.base.errors import ConfigError, RunError
+from maze_core.plugins import discovery
+from maze_core.plugins.how_to_install import how_to_install
 from maze_core.run.context import RunContext
 from tests import planners
 from tests.planners import (
@@ -177,7 +179,7 @@ def test_what_cannot_be_copied_is_refused_before_the_first_step(ahead):
 
 def test_an_environment_that_is_not_what_it_was_is_one_clear_error(ahead, monkeypatch):
     context = ahead()
-    monkeypatch.setattr("maze_core.collect.agents.planning.copies_by_replay", lambda *_: False)
+    monkeypatch.setattr("maze_planning.planning.copies_by_replay", lambda *_: False)
     monkeypatch.setattr(planners.Doors, "draw", planners.Chance.draw)
     with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 0\).*'observation'.*cannot look ahead"):
         context.evaluate()
@@ -261,6 +263,18 @@ def test_a_run_goes_on_with_a_planner_that_it_did_not_have(ahead, tmp_path):
     first.close()
     context = ahead(Doors, "ppo", overrides | {"callbacks.ahead.how": "one_step"})
     assert context.resume(tmp_path / "run").final_evaluation["eval/return_mean"] == STEPS
+
+
+def test_without_the_distribution_only_runs_with_a_planner_are_refused(ahead, quick, monkeypatch):
+    others = tuple(each for each in discovery.declared() if each.distribution != "maze-planning")
+    monkeypatch.setattr(discovery, "declared", lambda: others)
+    assert np.isfinite(quick(Doors, "ppo").evaluate()["eval/return_mean"])
+    with pytest.raises(ConfigError) as refusal:
+        _ = ahead().run
+    assert str(refusal.value).splitlines() == [
+        "callbacks.ahead: looking ahead, as ahead does, needs maze-planning, which is not installed",
+        f"Next: {how_to_install('maze-planning')}",
+    ]
 
 
 def test_algorithms_that_collect_elsewhere_say_so(ahead):

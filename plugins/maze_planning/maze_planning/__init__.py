@@ -1,0 +1,1 @@
+"""Planners: they choose actions by trying them out in copies of the environment."""
