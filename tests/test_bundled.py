@@ -8,12 +8,12 @@ from importlib import metadata
 import pytest
 from typer.testing import CliRunner
 
-from maze_core.base.bundled import _PUBLISHED, packages, publisher
+from maze_core.base.bundled import _PUBLISHED, LIBRARIES, packages, publisher
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from maze_core.plugins.how_to_install import how_to_install
-from tests.repository import files
+from tests.repository import ROOT, files, folders
 
 
 def test_the_table_holds_what_the_distributions_say():
@@ -31,6 +31,22 @@ def test_the_table_holds_what_the_distributions_say():
 
 def test_errors_in_any_published_package_are_not_blamed_on_strangers():
     assert packages() == {"maze_core", *(path.parent.name for path in files("pyproject.toml"))}
+
+
+def test_each_distribution_stands_in_the_contracts_of_imports():
+    """Libraries, by their keyword, in the order of layers; plugins in the list of those that import no other."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    order, apart, _, plugins = contracts["contracts"]
+    layers = {name for layer in order["layers"] for name in layer.split(" | ")} - {"maze_core"}
+    keywords = {folder.name: _project(folder)["keywords"] for folder in folders()}
+    assert layers == {name for name, words in keywords.items() if "maze-library" in words} == set(LIBRARIES)
+    assert set(plugins["modules"]) == set(apart["forbidden_modules"]) == keywords.keys() - layers
+    assert set(apart["source_modules"]) == layers | {"maze_core"}
+    assert set(contracts["root_packages"]) == keywords.keys() | {"maze_core"}
+
+
+def _project(folder):
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @pytest.fixture
