@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from maze_devkit.promise import PROMISED
 
+from maze_core.base.bundled import LIBRARIES
 from tests.repository import folder_of
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +31,9 @@ TOOLS = (
     "maze_serve",
     "maze_view",
 )
-"""Commands, tools and further learners are released together with the core; the promise is for what others write."""
-PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)
+"""Commands, tools and further learners are released together with the core, as libraries are; the promise is for what
+others write."""
+PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in {*TOOLS, *LIBRARIES})
 
 
 def promised():
