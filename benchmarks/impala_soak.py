@@ -26,9 +26,9 @@ from typing import Any
 
 import torch
 from kills import processes
+from maze_local.process_pool import ProcessPool
 
 from maze_core import RunContext
-from maze_core.collect.pools.processes import ProcessPool
 from maze_core.run.run import Run
 
 GROWTH = 1.05

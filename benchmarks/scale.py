@@ -22,6 +22,7 @@ from typing import Any
 
 import hosts
 import results
+from maze_local.pooled_envs import PooledVectorEnv
 from maze_ray.actors import Actors
 from maze_ray.config import RayConfig
 from maze_ray.pool import RayPool
@@ -29,7 +30,6 @@ from maze_ray.station import Station
 from maze_ray.worker import pack
 
 from maze_core.collect.pools.dev import DevRunner
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from maze_core.collect.pools.workers import Shared
 from maze_core.run.context import RunContext
 

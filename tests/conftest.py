@@ -22,8 +22,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from maze_devkit.envs import SeededWalk
 from maze_devkit.promise import broken_promises
+from maze_local import processes
 
-from maze_core.base import processes
 from maze_core.base.interruption import signal_handlers_kept
 from maze_core.plugins import discovery
 from tests.forked import one_server

@@ -40,11 +40,11 @@ TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "jsonschema",
 """What the tests need, in the newest versions that fit."""
 SUITE = (
     *("envs/test_serial.py", "envs/test_spaces.py", "envs/test_native.py", "maze_foreign_envs/test_interfaces.py"),
-    *("envs/test_gymnasium_wrapper.py", "envs/test_processes.py", "envs/test_masks.py", "envs/test_info_columns.py"),
+    *("envs/test_gymnasium_wrapper.py", "envs/test_masks.py", "envs/test_info_columns.py"),
     *("plugins/test_discovery.py", "plugins/test_catalog.py", "plugins/test_configuration.py"),
     *("plugins/test_manager.py", "plugins/test_broken_plugins.py", "config/test_flags.py", "config/test_peers.py"),
     *("cli/test_errors.py", "cli/test_cli.py", "models/test_models.py", "models/test_policy.py"),
-    *("data", "maze_onpolicy", "maze_offpolicy"),
+    *("data", "maze_onpolicy", "maze_offpolicy", "maze_local/test_processes.py"),
     *("training/test_checkpoint.py", "training/test_resume.py", "maze_onpolicy/test_on_policy.py"),
     *("maze_wrappers/test_spaces.py", "maze_wrappers/test_actors.py", "maze_export/test_export.py"),
     *("maze_export/test_onnx_policy.py", "maze_serve", "maze_view/test_view.py", "maze_tensorboard", "maze_optuna"),

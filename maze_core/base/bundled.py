@@ -26,6 +26,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-impala": {"algorithm": "appo impala"},
     "maze-imitation": {"algorithm": "airl gail"},
     "maze-learners": {},
+    "maze-local": {"runner": "local"},
     "maze-marl": {"algorithm": "qmix vdn"},
     "maze-memories": {"memory": "gru lstm window linear"},
     "maze-meta": {"algorithm": "maml"},
@@ -71,7 +72,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 }
 """By distribution and kind: names, with spaces between them."""
 
-LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning")
+LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local")
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

@@ -118,6 +118,15 @@ class VectorEnv(Protocol):
         """Release the environments; safe to call twice."""
 
 
+@dataclass(frozen=True)
+class Share:
+    """The environments of one worker: `count` from index `first` on, of `total` in all."""
+
+    first: int
+    count: int
+    total: int
+
+
 def agents_of(env: VectorEnv) -> tuple[str, ...]:
     """Return the names of the agents that have a row each in every copy; empty for environments with one agent."""
     return tuple(getattr(env, "agents", ()))

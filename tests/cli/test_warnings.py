@@ -34,7 +34,7 @@ def test_a_warning_of_other_code_names_its_place(show, capsys):
 
 def test_a_worker_warns_in_the_same_way():
     code = (
-        "import warnings; from maze_core.base.processes import begin_worker; begin_worker();"
+        "import warnings; from maze_local.processes import begin_worker; begin_worker();"
         "warnings.warn('\\x1b[33mWARN: yellow\\x1b[0m', stacklevel=1)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk
+from maze_local.runner import LocalConfig
 from maze_models.template import TemplateModel
 from maze_ppo.config import PPOConfig
 from maze_ppo.ppo import PPO
@@ -14,7 +15,6 @@ from torch import nn
 from maze_core import RunContext
 from maze_core.base.errors import ConfigError
 from maze_core.collect.pools.dev import DevRunner
-from maze_core.collect.pools.local import LocalConfig
 from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.plugins.base import Plugin

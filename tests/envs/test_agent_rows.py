@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.several.agents import LimitedAgents, Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs

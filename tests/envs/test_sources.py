@@ -187,11 +187,11 @@ def test_environments_need_no_torch():
         "maze_core.envs.sources.factory",
         "maze_core.envs.sources.gymnasium",
         "maze_core.envs.native",
-        "maze_core.envs.processes.vector_env",
+        "maze_local.lockstep.vector_env",
         "maze_core.envs.serial",
-        "maze_core.envs.processes.worker",
+        "maze_local.lockstep.worker",
         "maze_core.collect.pools.dev",
-        "maze_core.collect.pools.local",
+        "maze_local.runner",
     )
     code = f"import sys, {', '.join(modules)}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

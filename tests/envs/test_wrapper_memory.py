@@ -7,12 +7,12 @@ import gymnasium
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.sources.gymnasium import GymnasiumConfig

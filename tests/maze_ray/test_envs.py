@@ -17,7 +17,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
-from tests.runners.test_pooled_envs import NUM_ENVS, SEEDS, as_lists, builder_of, transitions
+from tests.maze_local.test_pooled_envs import NUM_ENVS, SEEDS, as_lists, builder_of, transitions
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -33,8 +33,9 @@ TOOLS = (
     "maze_serve",
     "maze_view",
 )
-"""What does a part of the core's work is released together with it; the promise is for what others write."""
-PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)
+"""Commands, tools and further learners are released together with the core, as libraries are; the promise is for what
+others write."""
+PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in {*TOOLS, *LIBRARIES})
 
 
 def promised():

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from maze_local.pooled_envs import PooledVectorEnv
 
 from maze_core.collect.pools.dev import DevRunner
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from tests.forgetful import Forgetful
 from tests.forked import Forked
 

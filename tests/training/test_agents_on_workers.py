@@ -1,9 +1,9 @@
 """Several agents on workers: in lockstep, bit-equal to one process, also where workers are lost or a run moves."""
 
 import pytest
+from maze_local.pooled_envs import PooledVectorEnv
 
 from maze_core.collect.pools.dev import DevRunner
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from tests.agents import CrowdSource
 from tests.forgetful import Forgetful
 

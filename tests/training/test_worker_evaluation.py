@@ -8,10 +8,10 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors
+from maze_local import pooled_envs
+from maze_local.pooled_envs import PooledVectorEnv
 
-from maze_core.collect.pools import pooled_envs
 from maze_core.collect.pools.dev import DevRunner
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from tests.forgetful import Forgetful
 from tests.training.test_worker_rollouts import aged
 

@@ -13,14 +13,14 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors, Workshop
+from maze_local import pooled_envs
+from maze_local.pooled_envs import PooledVectorEnv
 from maze_onpolicy.collect import remote
 from maze_onpolicy.collect.assignment import CollectAssignment
 
 from maze_core import Policy, RunContext
 from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.pools import pooled_envs
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.saved.checkpoint import read_checkpoint

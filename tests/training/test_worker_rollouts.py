@@ -11,10 +11,10 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Doors, Workshop
+from maze_local import pooled_envs
+from maze_local.runner import LocalRunner
 
 from maze_core.collect.agents import network
-from maze_core.collect.pools import pooled_envs
-from maze_core.collect.pools.local import LocalRunner
 from tests.aged import Aged
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}

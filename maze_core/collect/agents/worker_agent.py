@@ -12,7 +12,7 @@ from maze_core.collect.agents.agent import Agent, Choice
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
-    from maze_core.envs.processes.worker import Share
+    from maze_core.envs.vector import Share
 
 
 class WorkerAgent(Agent):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 """The address of the loopback interface, which only processes of this machine reach."""
+_PROCESSES = "local"
+"""The runner whose processes further learners are, where a runner has no workers of its own for them."""
 
 
 class Runner(ABC):
@@ -33,7 +36,9 @@ class Runner(ABC):
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build `num_envs` environments to be stepped together.
 
-        Uses the source's natively vectorised form (`builder.vector_env`) where there is one.
+        Uses the source's natively vectorised form (`builder.vector_env`) where there is one. Environments on workers
+        that can play whole episodes have a method `evaluate(policy, look, memory, **game)`: it returns the episodes of
+        `evaluate_policy`, or None where it cannot play the same.
 
         Raises:
             ConfigError: the environment cannot be built, or its spaces are not supported.
@@ -42,7 +47,8 @@ class Runner(ABC):
     def collecting_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build environments like `vector_env`, if possible on workers that also take steps on their own.
 
-        Such environments have the methods `assign` and `gather` of `PooledVectorEnv`. Called where `has_collectors`.
+        Such environments have the methods `assign`, `gather` and `take` of those of the runner `local`. Called where
+        `has_collectors`.
 
         Raises:
             ConfigError: as for `vector_env`.
@@ -78,14 +84,15 @@ class Runner(ABC):
         """Call `tell`, from any thread, when all that workers run on is gone. By default never."""
 
     def learners(self, task: Task, count: int, gpus: bool = False) -> tuple[WorkerPool, str]:
-        """Start `count` further learners, none of which is replaced if it dies: by default processes of this machine.
+        """Start `count` further learners, none of which is replaced if it dies: by default processes of the
+        runner `local`.
 
         `gpus`: each computes on a GPU. Returns them, and the address at which this process listens for them, by default
         that of the loopback interface. The caller closes the pool.
 
         Raises:
-            ConfigError, RunError: as for `workers`.
+            ConfigError, RunError: as for `workers`; or the runner `local` is not installed.
         """
-        from maze_core.collect.pools.processes import ProcessPool
-
-        return ProcessPool(task, count, learners=True), LOOPBACK
+        runner = discovery.load("runner", _PROCESSES)
+        started: tuple[WorkerPool, str] = runner(runner.Config(name=_PROCESSES)).learners(task, count, gpus)
+        return started

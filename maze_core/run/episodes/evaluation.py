@@ -15,9 +15,8 @@ from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.processes.worker import Share
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.vector import Episode, copies_of
+from maze_core.envs.vector import Episode, Share, copies_of
 from maze_core.models.modes import in_evaluation_mode
 from maze_core.plugins.closing import releasing
 

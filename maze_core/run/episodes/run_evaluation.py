@@ -18,7 +18,6 @@ from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.run.episodes.event_statistics import event_histograms
 from maze_core.run.episodes.statistics import summarize
-from maze_core.run.episodes.worker_evaluation import evaluate_on_workers
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
@@ -122,10 +121,10 @@ class RunEvaluation:
                 raise EvaluationInterrupted
             self._endless.watch(steps)
 
-        episodes = None
-        if planning is None:  # its twins of the environments are here
-            episodes = evaluate_on_workers(
-                self._env,
+        episodes: list[Episode] | None = None
+        evaluate = getattr(self._env, "evaluate", None)
+        if evaluate is not None and planning is None:  # its twins of the environments are here
+            episodes = evaluate(
                 policy,
                 look,
                 seeds=seeds,

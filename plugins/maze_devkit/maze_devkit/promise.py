@@ -50,7 +50,6 @@ PROMISED = (
     "maze_core.plugins.hookspecs",
     "maze_core.plugins.other_interfaces",
     "maze_core.plugins.python_objects",
-    "maze_core.base.processes",
     "maze_core.base.progress",
     "maze_core.base.saved_state",
     "maze_core.base.seeding",

@@ -8,15 +8,15 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from maze_compile.machine_code import Compilation
+from maze_local.lockstep.vector_env import ProcessVectorEnv
+from maze_local.process_pool import ProcessPool
+from maze_local.queued_pool import QueuedPool
 from maze_onpolicy.collect.resident import ResidentSampler
 
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.rule import RuleAgent
-from maze_core.collect.pools.processes import ProcessPool
-from maze_core.collect.pools.queued import QueuedPool
 from maze_core.collect.pools.serial import SerialPool
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.collect.pools.queued import AHEAD
+from maze_local.queued_pool import AHEAD
 
 if TYPE_CHECKING:
-    from maze_core.collect.pools.queued import Job
+    from maze_local.queued_pool import Job
+
     from maze_ray.ways import Way
 
 

@@ -7,9 +7,10 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.processes import SPOILT
+from maze_local.processes import SPOILT
+from maze_local.queued_pool import QueuedPool
+
 from maze_core.base.terminal_text import counted
-from maze_core.collect.pools.queued import QueuedPool
 from maze_core.collect.pools.workers import Arrays, JobResult, Task
 from maze_ray.actors import Actors
 from maze_ray.lines import Lines

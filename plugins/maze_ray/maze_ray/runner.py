@@ -34,7 +34,8 @@ class RayRunner(Runner):
 
         Workers of evaluation occupy no CPUs: they are idle while those of training work, and vice versa.
         """
-        from maze_core.collect.pools.pooled_envs import PooledVectorEnv
+        from maze_local.pooled_envs import PooledVectorEnv
+
         from maze_ray.pool import RayPool
         from maze_ray.session import import_ray
 

@@ -18,8 +18,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.collect.pools.result_transfer import LARGE
-from maze_core.collect.pools.wakeup import Wakeup
+from maze_local.result_transfer import LARGE
+from maze_local.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.collect.pools.queued import AHEAD
+from maze_local.queued_pool import AHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.collect.pools.queued import Job
+    from maze_local.queued_pool import Job
+
     from maze_ray.member import Member
     from maze_ray.parameters import Parameters
     from maze_ray.socket_channel import Arrivals, Door

@@ -13,12 +13,12 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from maze_local.processes import begin_worker, import_ahead
+from maze_local.result_transfer import LARGE
+from maze_local.wakeup import Listener
 
 from maze_core.base.blame import their_traceback
 from maze_core.base.errors import ConfigError, MazeError
-from maze_core.base.processes import begin_worker, import_ahead
-from maze_core.collect.pools.result_transfer import LARGE
-from maze_core.collect.pools.wakeup import Listener
 from maze_core.collect.pools.workers import Shared
 from maze_core.plugins.closing import release
 from maze_ray.parameters import received

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from maze_core.base.processes import (
+from maze_local.processes import (
     StartMethod,
     begin_worker,
     end_processes,
@@ -16,6 +16,7 @@ from maze_core.base.processes import (
     worker_context,
     worker_variables,
 )
+
 from maze_core.plugins.config.base import PluginConfig
 from maze_sweep.pool import JobEnd, Outcome, SweepJob
 
@@ -34,7 +35,7 @@ def local_pool(config: PluginConfig, jobs: int | None) -> LocalSweepPool:
         config: the parameters of the runner `local`.
         jobs: runs in parallel.
     """
-    from maze_core.collect.pools.local import LocalRunner
+    from maze_local.runner import LocalRunner
 
     runner = LocalRunner(config)
     return LocalSweepPool(jobs or runner.default_workers, runner.config.start_method)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from maze_core.collect.agents.exploration import Change
     from maze_core.collect.pools.workers import Arrays
     from maze_core.data.rollout import Rollout
-    from maze_core.envs.processes.worker import Share
     from maze_core.envs.serial import SerialVectorEnv
+    from maze_core.envs.vector import Share
     from maze_core.models.policy import Policy
 
 MEMORY = "#memory/"

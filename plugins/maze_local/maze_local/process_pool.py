@@ -14,7 +14,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.processes import (
+from maze_core.collect.pools.workers import Arrays, JobResult, Task
+from maze_local import process_worker
+from maze_local.processes import (
     LARGEST_MESSAGE,
     LONGEST_WAIT,
     SPOILT,
@@ -27,12 +29,10 @@ from maze_core.base.processes import (
     worker_context,
     worker_variables,
 )
-from maze_core.collect.pools import process_worker
-from maze_core.collect.pools.parameters import SharedParameters
-from maze_core.collect.pools.queued import AHEAD, Job, QueuedPool
-from maze_core.collect.pools.result_transfer import Unpacker
-from maze_core.collect.pools.wakeup import LONG, Wakeup, has_wakeups
-from maze_core.collect.pools.workers import Arrays, JobResult, Task
+from maze_local.queued_pool import AHEAD, Job, QueuedPool
+from maze_local.result_transfer import Unpacker
+from maze_local.shared_parameters import SharedParameters
+from maze_local.wakeup import LONG, Wakeup, has_wakeups
 
 _PATIENCE = 2.0
 """Seconds that idle workers have to close their tasks."""

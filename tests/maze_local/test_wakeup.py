@@ -5,8 +5,7 @@ import select
 import threading
 
 import pytest
-
-from maze_core.collect.pools.wakeup import Listener, Wakeup, has_wakeups
+from maze_local.wakeup import Listener, Wakeup, has_wakeups
 
 pytestmark = pytest.mark.skipif(not has_wakeups(), reason="there are bells on Linux only")
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.processes import StartMethod
 from maze_core.base.tree import Tree, map_tree, put_rows, take_rows
-from maze_core.envs.processes import worker
-from maze_core.envs.processes.pool import Pool
-from maze_core.envs.processes.worker import STEP, part, shares_of
 from maze_core.envs.recorded_state import check_count, share_of_state
 from maze_core.envs.vector import StepResult
+from maze_local.lockstep import worker
+from maze_local.lockstep.pool import Pool
+from maze_local.lockstep.worker import STEP, part, shares_of
+from maze_local.processes import StartMethod
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds

@@ -10,7 +10,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from maze_core.base.errors import MazeError, RunError
-from maze_core.base.processes import (
+from maze_core.base.tree import Tree
+from maze_core.envs.spaces import Specs, allocated_bytes
+from maze_core.envs.vector import Share
+from maze_local.lockstep import worker
+from maze_local.lockstep.worker import NOTHING
+from maze_local.processes import (
     LARGEST_MESSAGE,
     LONGEST_WAIT,
     SPOILT,
@@ -23,11 +28,7 @@ from maze_core.base.processes import (
     worker_context,
     worker_variables,
 )
-from maze_core.base.tree import Tree
-from maze_core.envs.processes import worker
-from maze_core.envs.processes.shared import SharedTree, has_room
-from maze_core.envs.processes.worker import NOTHING, Share
-from maze_core.envs.spaces import Specs, allocated_bytes
+from maze_local.shared_tree import SharedTree, has_room
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times the time limit of a step."""

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import numpy as np
 from maze_devkit.envs import SeededWalk
+from maze_local.pooled_envs import PooledVectorEnv
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactorySource

@@ -18,13 +18,13 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from maze_local import processes
+from maze_local.process_pool import ProcessPool
+from maze_local.processes import LARGEST_MESSAGE
+from maze_local.result_transfer import LARGE, Packer, Unpacker
+from maze_local.runner import LocalConfig, LocalRunner
 
-from maze_core.base import processes
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.processes import LARGEST_MESSAGE
-from maze_core.collect.pools.local import LocalConfig, LocalRunner
-from maze_core.collect.pools.processes import ProcessPool
-from maze_core.collect.pools.result_transfer import LARGE, Packer, Unpacker
 from tests.runners.pool_contract import Answers, JobContract, PoolContract, collect_all
 from tests.sockets import alive
 from tests.spoilt import SPOILT_BYTES, write_everywhere
@@ -92,21 +92,21 @@ def test_blocks_are_used_again_once_emptied():
 
 
 def test_without_room_in_shared_memory_results_take_the_pipe(monkeypatch):
-    monkeypatch.setattr("maze_core.collect.pools.result_transfer.has_room", lambda size: False)
+    monkeypatch.setattr("maze_local.result_transfer.has_room", lambda size: False)
     parcel = Packer().pack(np.ones(LARGE))
     assert parcel.slot == -1
     assert np.all(Unpacker().unpack(parcel) == 1)
 
 
 def test_results_too_large_for_both_say_so(monkeypatch):
-    monkeypatch.setattr("maze_core.collect.pools.result_transfer.has_room", lambda size: False)
+    monkeypatch.setattr("maze_local.result_transfer.has_room", lambda size: False)
     with pytest.raises(RunError, match=r"no room for what a worker sends \(\d+ MB\): enlarge /dev/shm"):
         Packer().pack(np.empty(LARGEST_MESSAGE, np.uint8))
 
 
 @pytest.mark.parametrize("name", SPOILT_BYTES)
 def test_an_environment_that_writes_into_descriptors_of_its_process(start, monkeypatch, name):
-    monkeypatch.setattr("maze_core.base.processes._SILENCE", 1)
+    monkeypatch.setattr("maze_local.processes._SILENCE", 1)
     pool = start(1, Writes())
     pool.submit(SPOILT_BYTES[name])
     with pytest.raises(RunError, match="writes into file descriptors"):
@@ -235,7 +235,7 @@ def test_closing_ends_workers_at_work(start):
 SCRIPT = """
 import os, sys, time
 from tests.runners.pool_contract import Answers
-from maze_core.collect.pools.processes import ProcessPool
+from maze_local.process_pool import ProcessPool
 import numpy as np
 
 if __name__ == "__main__":
@@ -279,7 +279,7 @@ def test_no_process_outlives_the_driver_however_it_ends(tmp_path, end):
 WHOLE_GROUP = """
 import os, signal, time, warnings
 from tests.runners.pool_contract import Answers
-from maze_core.collect.pools.processes import ProcessPool
+from maze_local.process_pool import ProcessPool
 
 if __name__ == "__main__":
     signals = []
@@ -333,7 +333,7 @@ def _shared(name):
 def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
     program = """
         import time
-        from maze_core.collect.pools.processes import ProcessPool
+        from maze_local.process_pool import ProcessPool
         from tests.runners.pool_contract import Answers
         if __name__ == "__main__":
             pool = ProcessPool(Answers(), 1)
@@ -361,7 +361,7 @@ def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
 
 def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
     long = tmp_path / ("long" * 30)
-    monkeypatch.setattr("maze_core.base.processes.util.get_temp_dir", lambda: str(long / "pymp-12345678"))
+    monkeypatch.setattr("maze_local.processes.util.get_temp_dir", lambda: str(long / "pymp-12345678"))
     with pytest.raises(ConfigError, match=r"(?s)TMPDIR.*longlong.*too long.*/tmp"):
         ProcessPool(Answers(), 1)
 

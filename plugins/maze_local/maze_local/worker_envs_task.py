@@ -7,19 +7,18 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.collect.pools.worker_envs import WorkerEnvs
 from maze_core.collect.pools.workers import Task
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
+from maze_local.worker_envs import WorkerEnvs
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
-    from maze_core.collect.pools.worker_envs import Built
     from maze_core.collect.pools.workers import Arrays, Shared
     from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.processes.worker import Share
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.vector import Share, VectorEnv
+    from maze_local.worker_envs import Built
 
 
 class Game(Protocol):

@@ -49,12 +49,12 @@ _PRELOADED = (
     "maze_core.data.rollout",
     "maze_core.envs.builder",
     "maze_core.envs.sources.factory",
-    "maze_core.envs.processes.worker",
-    "maze_core.collect.pools.worker_envs",
+    "maze_local.lockstep.worker",
+    "maze_local.worker_envs",
     "maze_core.models.mlp",
     "maze_core.plugins.manager",
-    "maze_core.collect.pools.process_worker",
-    "maze_core.collect.pools.worker_envs_task",
+    "maze_local.process_worker",
+    "maze_local.worker_envs_task",
 )
 """What worker processes import, once for all of them: a network and what steps environments take 0.15 s in each.
 

@@ -17,10 +17,10 @@ from maze_core.run.episodes.evaluation import Playing, evaluating_agent, evaluat
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.envs.processes.worker import Share
-    from maze_core.envs.vector import Episode, VectorEnv
+    from maze_core.envs.vector import Episode, Share, VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy
+    from maze_local.pooled_envs import PooledVectorEnv
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class WorkerGame:
 
 
 def evaluate_on_workers(
-    env: VectorEnv, policy: Policy | ActingPolicy, look: Callable[[int], None], memory: list[Memory], **game: Any
+    env: PooledVectorEnv, policy: Policy | ActingPolicy, look: Callable[[int], None], memory: list[Memory], **game: Any
 ) -> list[Episode] | None:
     """Return the same episodes as `evaluate_policy`, played by the workers that step `env`, without a call per step.
 
@@ -80,12 +80,11 @@ def evaluate_on_workers(
         memory: of `EvaluationGame`.
         game: its other fields.
     """
-    play: Callable[..., list[list[Episode]] | None] | None = getattr(env, "play", None)
-    if play is None or isinstance(policy, ActingPolicy) or agents_of(env) or (any(env.memory()) and not memory):
+    if isinstance(policy, ActingPolicy) or agents_of(env) or (any(env.memory()) and not memory):
         return None
     if next(policy.parameters()).device.type != "cpu" or actors_of(env.observation_space) or draws_itself(policy):
         return None
-    shares = play(EvaluationGame(policy, memory=memory, threads=torch.get_num_threads(), **game), look)
+    shares = env.play(EvaluationGame(policy, memory=memory, threads=torch.get_num_threads(), **game), look)
     if shares is None:
         return None
     episodes = [episode for share in shares for episode in share]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any
@@ -13,25 +12,16 @@ from typing import Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.processes import begin_worker, errors_told
 from maze_core.base.tree import Tree, subtree, take_rows
-from maze_core.envs.processes.shared import SharedTree, scalars, with_prefix
 from maze_core.envs.several.vector_env import in_turn
 from maze_core.envs.spaces import Specs, space_specs
-from maze_core.envs.vector import agents_of
+from maze_core.envs.vector import Share, agents_of
+from maze_local.processes import begin_worker, errors_told
+from maze_local.shared_tree import SharedTree, scalars, with_prefix
 
 STEP = b"step"
 """The command of each step, sent as plain bytes; the reply is NOTHING unless an episode ended."""
 NOTHING = b"-"
-
-
-@dataclass(frozen=True)
-class Share:
-    """The environments of one worker: `count` from index `first` on, of `total` in all."""
-
-    first: int
-    count: int
-    total: int
 
 
 def shares_of(num_envs: int, workers: int) -> list[Share]:

@@ -10,9 +10,9 @@ from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.processes.worker import Share
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.several.vector_env import AgentsVectorEnv
+    from maze_core.envs.vector import Share
 
     Built = SerialVectorEnv | AgentsVectorEnv
 

@@ -7,8 +7,8 @@ import numpy as np
 from maze_core.base.errors import RunError
 from maze_core.base.tree import map_tree
 from maze_core.collect.pools.workers import Arrays, Shared
-from maze_core.envs.processes.shared import SharedTree, has_room, scalars
 from maze_core.envs.spaces import LeafSpec, Specs
+from maze_local.shared_tree import SharedTree, has_room, scalars
 
 _VERSION = "#version"
 _BUFFERS = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from maze_local.queued_pool import QueuedPool
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.collect.pools.queued import QueuedPool
 
 
 class Idle(QueuedPool):

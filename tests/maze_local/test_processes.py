@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import TransformAction
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
+from maze_local.lockstep.pool import Pool
+from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.processes.pool import Pool
-from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.sockets import alive
@@ -194,7 +194,7 @@ def test_a_hanging_worker_is_an_error_after_the_timeout(start):
 
 @pytest.mark.parametrize("name", SPOILT_BYTES)
 def test_an_environment_that_writes_into_descriptors_of_its_process(start, monkeypatch, name):
-    monkeypatch.setattr("maze_core.base.processes._SILENCE", 1)
+    monkeypatch.setattr("maze_local.processes._SILENCE", 1)
     env, out = start(Writing(SPOILT_BYTES[name]), n=1, workers=1)
     with pytest.raises(RunError, match="writes into file descriptors"):
         drive(env, out, range(2))
@@ -223,7 +223,7 @@ def test_failures_while_starting():
 
 def test_shared_memory_without_room_is_named(monkeypatch):
     """To write there would end the process with a signal."""
-    monkeypatch.setattr("maze_core.envs.processes.pool.has_room", lambda size: False)
+    monkeypatch.setattr("maze_local.lockstep.pool.has_room", lambda size: False)
     with pytest.raises(RunError, match=r"shared memory has no room .* enlarge /dev/shm"):
         ProcessVectorEnv(walk, 2, 2)
 

@@ -11,20 +11,23 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.tree import Tree, concat_trees, put_rows, take_rows
-from maze_core.collect.pools.episode_log import EpisodeLog
-from maze_core.collect.pools.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 from maze_core.data.rollout import Rollout, joined
-from maze_core.envs.processes.worker import shares_of
 from maze_core.envs.recorded_state import check_count, share_of_state
 from maze_core.envs.vector import StepResult
+from maze_local.episode_log import EpisodeLog
+from maze_local.lockstep.worker import shares_of
+from maze_local.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.collect.policies.base import ActingPolicy
     from maze_core.collect.pools.workers import Arrays, Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import Episode
     from maze_core.envs.wrappers.carry import Memory
+    from maze_core.models.policy import Policy
 
 _PATIENCE = 10.0
 """Resetting and replaying may take this many times the time limit of a job."""
@@ -140,6 +143,14 @@ class PooledVectorEnv:
     def load_memory(self, memory: list[Memory]) -> None:
         """Restore the result of `memory()` at the next reset."""
         self._pending = memory
+
+    def evaluate(
+        self, policy: Policy | ActingPolicy, look: Callable[[int], None], memory: list[Memory], **game: Any
+    ) -> list[Episode] | None:
+        """Let the workers play an evaluation; the arguments are those of `evaluate_on_workers`."""
+        from maze_local.worker_evaluation import evaluate_on_workers
+
+        return evaluate_on_workers(self, policy, look, memory, **game)
 
     def play(self, game: Game, look: Callable[[int], None]) -> list[Any] | None:
         """Let every worker play a game with its share; return the results in order.

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maze_core.base.errors import RunError
-from maze_core.base.processes import LARGEST_MESSAGE
-from maze_core.envs.processes.shared import has_room
+from maze_local.processes import LARGEST_MESSAGE
+from maze_local.shared_tree import has_room
 
 LARGE = 32 * 1024
 """Smallest size in bytes of an array that is sent through shared memory."""

@@ -7,12 +7,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.processes import begin_worker, errors_told, import_ahead
-from maze_core.collect.pools.parameters import ParameterReader
-from maze_core.collect.pools.result_transfer import Packer
-from maze_core.collect.pools.wakeup import Listener, Wakeup
 from maze_core.collect.pools.workers import Shared, Task
 from maze_core.plugins.closing import release
+from maze_local.processes import begin_worker, errors_told, import_ahead
+from maze_local.result_transfer import Packer
+from maze_local.shared_parameters import ParameterReader
+from maze_local.wakeup import Listener, Wakeup
 
 LONG_FOLLOWS = ("long",)
 """What announces a message longer than `LONG`, which must be read while it is written."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, NonNegativeInt
 
-from maze_core.base.processes import StartMethod
-from maze_core.collect.pools.pooled_envs import PooledVectorEnv
-from maze_core.collect.pools.processes import ProcessPool
 from maze_core.collect.pools.runner import LOOPBACK, Runner
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import SideBySide
+from maze_local.lockstep.vector_env import ProcessVectorEnv
+from maze_local.pooled_envs import PooledVectorEnv
+from maze_local.process_pool import ProcessPool
+from maze_local.processes import StartMethod
 
 if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Task, WorkerPool

@@ -1,0 +1,1 @@
+"""The runner `local`: environments and workers in processes of this machine."""
