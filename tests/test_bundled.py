@@ -1,6 +1,7 @@
 """Whoever asks for a plugin that is published with the core, and is not installed, is told what to install."""
 
 import json
+import sys
 import tomllib
 import zipfile
 from importlib import metadata
@@ -9,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_core.base.bundled import _PUBLISHED, LIBRARIES, packages, publisher
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from maze_core.plugins.how_to_install import how_to_install
+from maze_core.plugins.how_to_install import how_to_install, installs_missing
 from tests.repository import ROOT, files, folders
 
 
@@ -162,3 +163,38 @@ def test_what_it_needs_is_installed_with_it(tmp_path, monkeypatch):
     assert how_to_install("maze-sac") == f"pip install {files}"
     installed |= {"maze-recordings", "maze-offpolicy"}
     assert how_to_install("maze-sac") == "pip install ./maze_sac-0.1.0-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (ModuleNotFoundError("x", name="maze_planning"), "Next: pip install maze-planning"),
+        (ModuleNotFoundError("x", name="maze_core.base.gone"), ""),
+        (ModuleNotFoundError("x", name="maze_planning.planner"), "Next: pip install maze-planning"),
+        (ModuleNotFoundError("x", name="numpy"), ""),
+        (ImportError("x", name="maze_planning"), ""),
+    ],
+)
+def test_a_plugin_without_its_library_says_what_to_install(monkeypatch, error, advice):
+    def distribution(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    assert installs_missing(error).strip() == advice
+
+
+def test_a_library_that_is_not_installed_is_named_by_the_plugin_that_lacks_it(monkeypatch):
+    claim = next(each for each in discovery.declared() if each.name == "alphazero")
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("maze_search", "maze_planning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "maze_planning", None)
+    found = metadata.distribution
+
+    def distribution(name):
+        if name == "maze-planning":
+            raise metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    with pytest.raises(PluginError, match=r"'alphazero' .* cannot be imported: .*\nNext: pip install -e .*maze_pl"):
+        discovery.import_claim(claim)

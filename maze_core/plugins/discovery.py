@@ -29,7 +29,7 @@ from maze_core.plugins.distribution_facts import (
     normal,
     requirements_on,
 )
-from maze_core.plugins.how_to_install import how_to_install
+from maze_core.plugins.how_to_install import how_to_install, installs_missing
 from maze_core.plugins.uninstalled_plugins import uninstalled
 
 KINDS: Mapping[str, str] = {
@@ -258,7 +258,7 @@ def import_claim(claim: Declaration) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may raise anything at import, SystemExit too
-        why = damaged() if isinstance(error, UnicodeDecodeError) else ""
+        why = damaged() if isinstance(error, UnicodeDecodeError) else installs_missing(error)
         raise PluginError(f"{claim.title} cannot be imported: {describe(error)}{place_in(error)}{why}") from error
 
 

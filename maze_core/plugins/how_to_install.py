@@ -31,6 +31,14 @@ def how_to_install(distribution: str) -> str:
     return f"pip install {' '.join(editable + argument(_seen_from_here(path)) for path in found) or distribution}"
 
 
+def installs_missing(error: BaseException) -> str:
+    """Return a line with what installs the package of Maze that an import does not find; empty for another error."""
+    name = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+    distribution = str(name or "").partition(".")[0].replace("_", "-")
+    known = distribution in distributions() and not _is_installed(distribution)
+    return f"\nNext: {how_to_install(distribution)}" if known else ""
+
+
 def _with_needs(
     distribution: str, find: Callable[[str], Path | None], needs: Callable[[Path], Iterable[str]]
 ) -> list[Path]:
