@@ -20,15 +20,13 @@ RUNS: Mapping[str, Sequence[str]] = {
     "maze_a2c": [_TRAIN.format("a2c", "CartPole-v1"), "eval run --episodes 1"],
     "maze_dqn": [_TRAIN.format("dqn", "CartPole-v1") + _SMALL, _TRAIN.format("pqn", "CartPole-v1")],
     "maze_es": [_TRAIN.format("es", "CartPole-v1") + " --set algorithm.n_rollouts_per_update=4"],
-    "maze_foreign_envs": [],
     "maze_impala": [_TRAIN.format("impala", "CartPole-v1"), _TRAIN.format("appo", "CartPole-v1")],
-    "maze_ppo": [_TRAIN.format("ppo", "CartPole-v1"), "eval run --episodes 1", "resume run --steps 600 --quiet"],
+    "maze_ppo": [_TRAIN.format("ppo", "CartPole-v1"), "eval run --episodes 1", "resume run --set steps=600 --quiet"],
     "maze_recordings": [
         "rollout --policy random --env CartPole-v1 --episodes 2 --record demos",
         "trajectories info demos",
     ],
     "maze_sac": [_TRAIN.format("sac", "Pendulum-v1") + _SMALL, "eval run --episodes 1"],
-    "maze_safety": [_TRAIN.format("ppo_lagrangian", "CartPole-v1")],
     "maze_td3": [_TRAIN.format("td3", "Pendulum-v1") + _SMALL],
     "maze_trpo": [_TRAIN.format("trpo", "CartPole-v1"), _TRAIN.format("pg", "CartPole-v1")],
     "maze_evolution": [_TRAIN.format("cma_es", "CartPole-v1")],
@@ -72,10 +70,11 @@ for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         try:
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:
-            if str(error.name).startswith("maze_"):
+            if str(error.name).startswith("maze_") and error.name != "maze_devkit":
                 raise
 """
-"""Imports all modules of a package; those for packages of others may lack them, but none of Maze's."""
+"""Imports all modules of a package. They may lack packages of others, and the conformance kit, but no other one of
+Maze's."""
 
 
 def _with_needs(package: str, by_package: Mapping[str, Path]) -> list[str]:

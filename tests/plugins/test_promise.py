@@ -18,23 +18,26 @@ HOMES = {name: folder_of(name) for name in ("maze_core", *LIBRARIES, "maze_recor
 """What plugins of this repository build on, and the folder of each."""
 TOOLS = (
     "maze_compare",
-    "maze_compile",
     "maze_devkit",
+    "maze_es",
     "maze_export",
+    "maze_foreign_envs",
     "maze_learners",
     "maze_minari",
     "maze_optuna",
+    "maze_pettingzoo",
     "maze_pictures",
-    "maze_planning",
     "maze_profile",
+    "maze_ray",
     "maze_recordings",
+    "maze_rllib",
     "maze_sweep",
     "maze_video",
     "maze_serve",
     "maze_view",
 )
-"""Commands, tools and further learners are released together with the core, as libraries are; the promise is for what
-others write."""
+"""Commands, tools, bridges to other frameworks and further learners do a part of the core's work and are released
+together with it, as libraries are; the promise is for what others write."""
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in {*TOOLS, *LIBRARIES})
 
 
