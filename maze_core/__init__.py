@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maze_core.data.trajectory import Trajectory as Trajectory
     from maze_core.envs.events.event import Event as Event
     from maze_core.envs.events.event import Events as Events
-    from maze_core.envs.several.turns import ActorSpaces as ActorSpaces
+    from maze_core.envs.several.kinds import ActorSpaces as ActorSpaces
     from maze_core.envs.several.turns import Turn as Turn
     from maze_core.envs.several.turns import TurnEnv as TurnEnv
     from maze_core.learn.algorithm import Algorithm as Algorithm
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActingPolicy": "maze_core.collect.policies.base",
-    "ActorSpaces": "maze_core.envs.several.turns",
+    "ActorSpaces": "maze_core.envs.several.kinds",
     "Algorithm": "maze_core.learn.algorithm",
     "AlgorithmConfig": "maze_core.plugins.config.run",
     "Batch": "maze_core.data.batch",

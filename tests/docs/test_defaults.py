@@ -59,7 +59,7 @@ def known_of(page):
     own = page.stem if page.parts[-2] == "algorithms" else page.parent.name
     packages = {package_of(each) for each in discovery.declarations() if each.name == own and each.kind in KINDS}
     packages |= {page.parent.name} if page.name == "README.md" else set()
-    packages |= {"maze_core"} if packages else set()
+    packages |= {"maze_core", "maze_local"} if packages else set()
     found = {}
     for each in discovery.declarations():
         package = package_of(each)

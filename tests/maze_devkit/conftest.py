@@ -12,6 +12,8 @@ from maze_devkit.subject import Subject
 from maze_core.plugins import discovery
 
 NUMBERS = count()
+REQUIRES = "maze-core>=0.1,<0.2\nRequires-Dist: maze-onpolicy>=0.1,<0.2"
+"""Algorithms build on that library."""
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def publish(tmp_path, monkeypatch, installed):
     site.mkdir()
     monkeypatch.syspath_prepend(site)
 
-    def install(kind, source, name="tested", requires="maze-core>=0.1,<0.2"):
+    def install(kind, source, name="tested", requires=REQUIRES):
         module = f"tested_{next(NUMBERS)}"  # a module is imported once in a process
         (site / f"{module}.py").write_text(source)
         info = site / f"{module}-1.0.dist-info"

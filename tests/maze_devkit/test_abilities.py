@@ -10,7 +10,7 @@ OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES
 
 ABLE = ALGORITHM.replace(
     "from maze_core.plugins.config import params",
-    "from maze_core.plugins.config import params\nfrom maze_onpolicy.learn import recurrent",
+    "from maze_core.plugins.config import params\nfrom maze_core.models import memory",
 )
 ABLE = ABLE.replace(
     "    needs_critic = True\n", "    needs_critic = True\n    supports_memory = True\n    supports_actors = True\n"
@@ -52,7 +52,7 @@ BROKEN = {
         "memory", "policy(batch.obs, batch.sequences)", "policy(batch.obs)", "without their sequences"),
     "rows that forget what was before them": (
         "memory", "policy(batch.obs, batch.sequences)",
-        "policy(batch.obs, recurrent.separate_rows(policy, len(batch)))",
+        "policy(batch.obs, memory.separate_rows(policy, len(batch)))",
         "gives no gradient"),
     "a rollout that is read as arrays": (
         "tensors", ROLLOUT, ROLLOUT + "        [leaf.copy() for leaf in rollout.obs.values()]\n",

@@ -18,10 +18,3 @@ def factory_source(case: Case) -> Trial:
 def gymnasium_wrapper(case: Case) -> Trial:
     """Use one of gymnasium's own wrappers."""
     return Trial(parameters={"id": "gymnasium.wrappers:FlattenObservation"})
-
-
-def custom(case: Case) -> Trial:
-    """Use a function that builds an encoder."""
-    from maze_devkit.networks import small_encoder
-
-    return Trial(plugin=case.plugin.of(small_encoder))

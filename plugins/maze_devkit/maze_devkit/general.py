@@ -215,7 +215,7 @@ CHECKS = (
         "libraries",
         "The distribution depends on the libraries of Maze that its package imports.",
         "Who installs the plugin alone has no library that nothing asks for, and the plugin cannot be imported.",
-        'Write it among the dependencies in pyproject.toml: "maze-offpolicy>=0.1,<0.2".',
+        'Write it among the dependencies in pyproject.toml with bounds, such as "maze-onpolicy>=0.1,<0.2".',
         _libraries,
     ),
     Check(
