@@ -40,7 +40,7 @@ REPAYS = 30_000
 _AHEAD = 5_000
 """Steps from the beginning of compiling to the first compiled one, which waits for the compiler if it is not done. The
 number is fixed, so that a resumed run goes on like an unbroken one."""
-_APART = 500
+_APART = 1_000
 """Steps between two later comparisons: each takes as long as about two."""
 
 
