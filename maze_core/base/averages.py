@@ -1,12 +1,15 @@
-"""Means and standard deviations of numbers of any size."""
+"""Means and standard deviations of numbers of any size, and of numbers that arrive in parts."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
+
+import numpy as np
 
 
 def as_number(value: Any) -> float:
@@ -47,3 +50,26 @@ def deviation(values: Iterable[float]) -> float:
     if not known or any(map(math.isinf, known)):
         return math.nan
     return statistics.pstdev(known)
+
+
+@dataclass(slots=True)
+class RunningMoments:
+    """Count, mean and sum of squared deviations of all numbers so far."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: np.ndarray) -> None:
+        """Add numbers of any shape, at least one (merged as in Chan, Golub and LeVeque 1979, eq. 2.1)."""
+        count, mean = values.size, float(values.mean(dtype=np.float64))
+        total, delta = self.count + count, mean - self.mean
+        squares = float(np.square(values - mean, dtype=np.float64).sum())
+        self.squares += squares + delta**2 * self.count * count / total
+        self.mean += delta * count / total
+        self.count = total
+
+    @property
+    def variance(self) -> float:
+        """Mean squared deviation; 0 without numbers."""
+        return self.squares / self.count if self.count else 0.0

@@ -10,8 +10,7 @@ from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
-from maze_core.plugins.further_metrics import add
-from maze_core.plugins.losses import problem_of
+from maze_core.plugins.hook_results import add, problem_of
 from maze_core.plugins.members import (
     HOOKS,
     Member,

@@ -25,8 +25,18 @@ from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
 from maze_core.run.acting import beside, check_single
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.run.options import as_count, check_options, wrapper_classes
-from maze_core.run.parts import Part, Parts, acting_policy, as_path, as_texts, as_values, unknown_argument
+from maze_core.run.parts import (
+    Part,
+    Parts,
+    acting_policy,
+    as_count,
+    as_path,
+    as_texts,
+    as_values,
+    check_options,
+    unknown_argument,
+    wrapper_classes,
+)
 from maze_core.run.python_words import in_python_words
 from maze_core.run.saved.run_dir import find_run
 

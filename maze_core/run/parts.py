@@ -13,6 +13,7 @@ from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.envs.wrappers.function import FunctionWrapper
+from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import part_config
@@ -24,6 +25,7 @@ from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
@@ -255,3 +257,32 @@ def _name_of(kind: str, config: PluginConfig) -> str:
         title = type(config).__name__
         raise ConfigError(f"{title} does not say which plugin it is for", kind, f'Name it: {title}(name="…", …)')
     return names[0]
+
+
+def as_count(where: str, value: Any) -> int:
+    """Return a number of epochs; 0 for None."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(f"must be a whole number, 0 or more, got {value!r:.80}", where)
+    return int(value)
+
+
+def check_options(*, episodes: int | None = None, workers: int | None = None, **flags: bool | None) -> None:
+    """Check options of a call: numbers of 1 or more, and flags; None: not given.
+
+    Raises:
+        ConfigError: one is something else, such as a number in place of a flag.
+    """
+    for name, count in {"episodes": episodes, "workers": workers}.items():
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            raise ConfigError(f"must be a whole number, 1 or more, got {count!r:.80}", name)
+    for name, flag in flags.items():
+        if not isinstance(flag, bool | None):
+            raise ConfigError(f"must be True or False, got {flag!r:.80}", name)
+
+
+def wrapper_classes(config: RunConfig) -> list[str]:
+    """Return the wrapper classes of a configuration as overrides; a saved run may name only these."""
+    wrappers = enumerate(config.wrappers)
+    return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]

@@ -19,8 +19,7 @@ from maze_core.collect.agents.looking_ahead import planning_of
 from maze_core.envs.wrappers.carry import fits, frozen, training_memory
 from maze_core.learn import answers
 from maze_core.learn.algorithm import check_run
-from maze_core.learn.learner_check import check_learners
-from maze_core.learn.several_learners import check_installed
+from maze_core.learn.several_learners import check_installed, check_learners
 from maze_core.models.modes import for_evaluation
 from maze_core.models.several.actor_policy import build_policy
 from maze_core.plugins import discovery

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from maze_core.envs.sources.mujoco_warnings import tame_mujoco
+from maze_core.envs.sources.gymnasium import tame_mujoco
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from tests.interrupted import interrupted

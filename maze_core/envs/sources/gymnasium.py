@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -19,10 +20,14 @@ from maze_core.base.terminal_text import plain, printable, shown
 from maze_core.envs.interfaces import Maker, as_gymnasium, is_of, maker, makes_environments, seeded, with_arrays
 from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.imports import explained, import_module
-from maze_core.envs.sources.known_ids import comes_from, is_installed, missing_source
-from maze_core.envs.sources.misnamed import check_no_file, is_module_here
-from maze_core.envs.sources.mujoco_warnings import tame_mujoco
-from maze_core.envs.sources.registered_here import registered_here
+from maze_core.envs.sources.known_ids import (
+    check_no_file,
+    comes_from,
+    is_installed,
+    is_module_here,
+    missing_source,
+    registered_here,
+)
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import ids_elsewhere
@@ -327,3 +332,19 @@ def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
         return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash.text if clash else None)
     hint = "\n".join([*([f"Install it: pip install {top}"] if top else []), *([clash.text] if clash else [])])
     return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)
+
+
+def tame_mujoco() -> None:
+    """Turn this process's MuJoCo warnings into Python warnings, without deprecations, where MuJoCo is imported.
+
+    By default MuJoCo prints every warning and appends it to `MUJOCO_LOG.TXT` in the current folder. Users cannot
+    change the models that environments bring, so deprecations are dropped.
+    """
+    mujoco = sys.modules.get("mujoco")
+    if mujoco is not None and mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_warn)
+
+
+def _warn(message: str) -> None:
+    if "deprecated" not in message:
+        warnings.warn(f"MuJoCo: {message}", RuntimeWarning, stacklevel=2)

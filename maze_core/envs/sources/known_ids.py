@@ -1,11 +1,17 @@
-"""Where environments come from that are not registered here: a distribution of Maze, or a package of others."""
+"""What an id may mean that is not registered: one of a distribution or a package, a module, or one registered here."""
 
 from __future__ import annotations
 
+import ast
+import difflib
 import importlib.util
 import re
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import argument, printable, shown
 from maze_core.envs.sources.imports import PACKAGES
 from maze_core.plugins import discovery
 
@@ -61,3 +67,61 @@ def is_installed(module: str) -> bool:
     with suppress(ImportError, ValueError):
         return importlib.util.find_spec(module) is not None
     return False
+
+
+def check_no_file(env_id: str) -> None:
+    """Raise ConfigError for an id that names a file, or a member of one as an attribute; it says what is meant."""
+    place, _, name = env_id.rpartition(":") if ".py:" in env_id else (env_id, "", "")
+    path = Path(place)
+    if path.suffix == ".py":
+        away = "" if path.parent == Path() else f", with PYTHONPATH={argument(path.parent)}"
+        hint = f"Next: --env {argument(':'.join([path.stem, name or 'NAME']))}{away}"
+        raise ConfigError(f"{shown(env_id)} names a file, and a module is needed", "env.id", hint)
+    module, _, member = env_id.partition(".")
+    if member and ":" not in env_id and is_module_here(module):
+        hint = f"Next: --env {printable(module)}:{printable(member)}"
+        raise ConfigError(f"{shown(env_id)} is a member of a module", "env.id", hint)
+
+
+def is_module_here(name: str) -> bool:
+    """Return True for the name of a module of the current folder, which is not imported."""
+    return name.isidentifier() and any(each.name == f"{name}.py" for each in Path().iterdir())
+
+
+_FILES, _BYTES = 200, 500_000
+"""How many files are read, and how long they may be."""
+
+
+def registered_here(name: str) -> list[str]:
+    """Return up to three ids `module:Id` that someone may mean by `name`: an id, a module, or nearly one of them."""
+    spellings: dict[str, str] = {}
+    with suppress(OSError):  # the current folder was removed, or may not be read
+        for module, env_id in _registrations(Path.cwd()):
+            for text in (module, env_id, _without_version(env_id)):
+                spellings.setdefault(text.lower(), f"{module}:{env_id}")
+    near = difflib.get_close_matches(name.lower(), list(spellings), n=3, cutoff=0.7)
+    return list(dict.fromkeys(spellings[text] for text in near))
+
+
+def _registrations(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield module and id of each call `register("Id", …)` in the modules and packages of a folder."""
+    files = sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")])[:_FILES]
+    for file in files:
+        module = file.parent.name if file.name == "__init__.py" else file.stem
+        with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            if module.isidentifier() and file.is_file() and file.stat().st_size <= _BYTES:  # a pipe would not end
+                for env_id in _ids(ast.parse(file.read_bytes())):
+                    yield module, env_id
+
+
+def _ids(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "register":
+            named = [each.value for each in node.keywords if each.arg == "id"]
+            for each in [*node.args[:1], *named]:
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield each.value
+
+
+def _without_version(env_id: str) -> str:
+    return re.sub(r"-v\d+$", "", env_id)

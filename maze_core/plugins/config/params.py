@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo
 
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.external_fields import Outside
 
@@ -156,3 +157,8 @@ TargetRate = Annotated[
     float, Field(gt=0, le=1, description="Share of a network mixed into its target at each target update (tau).")
 ]
 TargetInterval = Annotated[int, Field(gt=0, description="Number of batches from one target update to the next.")]
+
+
+def setting(algorithm: PluginConfig, name: str) -> str:
+    """Return the path of a setting that bundled algorithms call `name`; of an algorithm without it: `algorithm`."""
+    return f"algorithm.{name}" if hasattr(algorithm, name) else "algorithm"

@@ -15,8 +15,7 @@ from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
 from maze_core.data.tensors import to_tensors
-from maze_core.learn.learner_check import declares_learners
-from maze_core.learn.several_learners import is_installed
+from maze_core.learn.several_learners import declares_learners, is_installed
 from maze_core.models.memory import distribution_of, separate_rows
 from maze_core.models.several.actor_policy import probe
 from maze_core.run import api

@@ -12,7 +12,7 @@ from maze_compile.steps import RepeatedSteps
 from maze_compile.surroundings import networks_of, unrepeatable
 from pydantic import ValidationError
 
-from maze_core.learn.learner_check import declares
+from maze_core.learn.several_learners import declares
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api

@@ -9,7 +9,7 @@ import torch
 from maze_compile.filling import Filling
 
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.learner_check import declares
+from maze_core.learn.several_learners import declares
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

@@ -17,7 +17,7 @@ from maze_core.base.saved_state import Count, varies
 from maze_core.base.tree import take_rows
 from maze_core.collect.collector import Collector
 from maze_core.models.policy import acting_arrays
-from maze_core.plugins.config.setting_names import setting
+from maze_core.plugins.config.params import setting
 from maze_dqn.actor import ReplayActor
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 
 from maze_core.base.errors import PluginError, RunError
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.learner_check import IN_LOSS
+from maze_core.learn.several_learners import IN_LOSS
 from maze_core.plugins.python_objects import KnownPlugins
 from maze_learners.batch_transfer import header_of
 from maze_learners.gradients import Gradients

@@ -18,7 +18,7 @@ from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper
 from maze_core.data.sequences import POLICY
 from maze_core.plugins.config.assembly import policy_part
-from maze_core.plugins.config.setting_names import setting
+from maze_core.plugins.config.params import setting
 from maze_offpolicy.collect.demonstrations import load_demonstrations
 from maze_offpolicy.collect.memory import check_sequences
 from maze_offpolicy.collect.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused

@@ -11,7 +11,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import subtree, to_device
 from maze_core.data.sequences import POLICY, Sequences
 from maze_core.models.memory import Memory, remembers
-from maze_core.plugins.config.setting_names import setting
+from maze_core.plugins.config.params import setting
 from maze_offpolicy.replay.by_sequence import BySequence
 
 if TYPE_CHECKING:

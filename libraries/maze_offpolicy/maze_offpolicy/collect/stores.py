@@ -14,7 +14,7 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 from maze_core.models.memory import remembers
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.setting_names import setting
+from maze_core.plugins.config.params import setting
 from maze_offpolicy.collect.pairs import AGENTS, HINDSIGHT, MEMORY, refused
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.frames import TRIED, find_stacks, may_be_stacks

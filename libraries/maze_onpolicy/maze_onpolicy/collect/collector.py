@@ -16,7 +16,7 @@ from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
-from maze_core.plugins.config.setting_names import setting
+from maze_core.plugins.config.params import setting
 from maze_onpolicy.collect.actor_metrics import actor_metrics
 from maze_onpolicy.collect.agent_groups import AgentGroups
 from maze_onpolicy.collect.remote import RemoteSampler, can_share

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from maze_core.base.averages import RunningMoments
 from maze_core.base.saved_state import Count, Entries, Leaf, Number, varies
-from maze_core.data.running_moments import RunningMoments
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.rounding import nearly_equal
 

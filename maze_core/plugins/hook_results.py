@@ -1,4 +1,4 @@
-"""The metrics that plugins add to those of an epoch."""
+"""What hooks returned: metrics that plugins add to those of an epoch, and losses."""
 
 from __future__ import annotations
 
@@ -29,3 +29,16 @@ def add(metrics: dict[str, float], further: Any) -> None:
         except TypeError:
             raise PluginError(f"on_metrics returned {shown(value)} for {name!r}, not a number") from None
     dict.update(metrics, found)  # for plugins it is closed
+
+
+def problem_of(loss: Any) -> str:
+    """Return what it should be; empty if it is that. Called for every minibatch."""
+    try:
+        if loss.total.numel() == 1 and all(value.numel() == 1 for value in loss.metrics.values()):
+            return ""
+    except AttributeError:
+        if not hasattr(loss, "total") or not hasattr(loss, "metrics"):
+            return "Loss"
+    parts = {"total": loss.total} | {f"metric {name!r}": value for name, value in loss.metrics.items()}
+    wrong = next(name for name, value in parts.items() if getattr(value, "numel", lambda: 0)() != 1)
+    return f"one whose {wrong} is a tensor of one number"
