@@ -160,8 +160,8 @@ class CleanEnvironment:
         return result.stdout
 
 
-def with_libraries(*sources: Path) -> list[Path]:
-    """Return folders of distributions, and those of the libraries that they need."""
+def with_needs(*sources: Path) -> list[Path]:
+    """Return folders of distributions, and those of Maze's that they need, but for the core."""
     found, waiting = [], list(sources)
     while waiting:
         folder = waiting.pop(0)
@@ -169,16 +169,17 @@ def with_libraries(*sources: Path) -> list[Path]:
             found.append(folder)
             project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
             names = [re.split(r"[^\w-]", each)[0].replace("-", "_") for each in project["dependencies"]]
-            waiting += [path for name in names if (path := ROOT / "libraries" / name).is_dir()]
+            places = [ROOT / kind / name for kind in ("libraries", "plugins") for name in names]
+            waiting += [place for place in places if (place / "pyproject.toml").is_file()]
     return found
 
 
 def build_wheels(folder: Path, *sources: Path) -> list[Path]:
-    """The wheels of distributions and of the libraries that they need.
+    """The wheels of distributions and of those that they need.
 
     They are built from copies of their sources, so that nothing is left behind in these.
     """
-    sources = tuple(with_libraries(*sources))
+    sources = tuple(with_needs(*sources))
     target, copies = folder / "wheels", [folder / f"source-{source.name}" for source in sources]
     target.mkdir(parents=True)
     for source, copy in zip(sources, copies, strict=True):
