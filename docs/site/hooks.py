@@ -97,7 +97,8 @@ def relinked(text: str, file: Path, page: str) -> str:
 def promised() -> list[str]:
     """The modules that the page on compatibility promises, packages as all of their modules, in its order."""
     page = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(maze_(?:core|onpolicy|offpolicy|devkit|recordings|sweep)(?:\.[a-z]\w*)*)`", page)
+    lists = page.partition("## Modules that plugins may import")[2].partition("\n## ")[0]
+    named = re.findall(r"^- `(maze_\w+(?:\.[a-z]\w*)*)`$", lists, re.MULTILINE)
     kept = [name for name in dict.fromkeys(named) if name != "maze_core"]
     return [module for name in kept for module in _modules(name)]
 

@@ -26,6 +26,7 @@ from urllib.parse import unquote
 import pytest
 
 import maze_core
+from maze_core.base.bundled import LIBRARIES
 from maze_core.plugins import discovery
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
@@ -91,7 +92,7 @@ def test_every_promised_module_and_name_is_in_the_reference(hooks: Any) -> None:
     shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
     promise = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`(maze_(?:core|devkit|recordings|sweep)\.[a-z_.]+)`", promise))
-    names |= {"maze_devkit", "maze_onpolicy", "maze_offpolicy"}
+    names |= {"maze_devkit", *LIBRARIES}
     missing = []
     for name in sorted(names):
         place = folder_of(name.partition(".")[0]).joinpath(*name.split("."))
