@@ -95,7 +95,7 @@ BROKEN = [
     ("env", "time_limit", "over, self.steps >= 40", "self.steps >= 40, False"),
     ("env", "global_state", "self.steps += 1", f"self.steps += 1; {ENVIRON}"),
     ("algorithm", "trains", "return Loss(policy_loss", "policy_loss = policy_loss * (value - value).log().sum()\n        return Loss(policy_loss"),
-    ("algorithm", "deterministic", "return Loss(policy_loss", "import secrets\n        return Loss((1 + secrets.randbelow(9)) * policy_loss"),
+    ("algorithm", "deterministic", "return Loss(policy_loss", "import secrets\n        return Loss((1 + secrets.randbelow(10**6) / 10**9) * policy_loss"),
     ("algorithm", "resumes", 'return {"collector": self.collector.state()}', "return {}"),
     ("algorithm", "resumes", "return Loss(policy_loss", COUNTING + "        return Loss(policy_loss"),
     ("algorithm", "gradients", "policy_loss + 0.5 * value_loss", "policy_loss"),
