@@ -53,8 +53,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "tests/maze_foreign_envs/test_interfaces.py",
         "tests/training/test_compiled.py",
         "tests/context/test_parts.py",
-        "tests/maze_trpo/test_trpo.py",
-        "tests/memory/test_policies.py",
+        "tests/distributions/test_outsiders.py",
+        "tests/training/test_worker_rollouts.py",
         "tests/maze_devkit/test_broken_plugins.py",
     ),
 }
@@ -543,10 +543,10 @@ MUTANTS = (
         "if not part:",
     ),
     Mutant(
-        "rows by themselves are one sequence",
+        "a policy that draws by itself acts in workers",
         "seams",
-        "maze_core/models/memory.py",
-        "Sequences(np.ones(count, np.int64), policy.initial_state(count))",
-        "Sequences(np.array([count]), policy.initial_state(1))",
+        "maze_core/collect/agents/network.py",
+        "return not torch.equal(before, torch.get_rng_state())",
+        "return False",
     ),
 )

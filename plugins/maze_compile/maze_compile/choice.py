@@ -21,12 +21,8 @@ def repeated_steps(run: Run) -> RepeatedSteps | None:
     networks of Maze and torch only.
     """
     config, kind = run.config, run.device.type
-    if kind == "cuda":
-        wanted = config.cuda_graphs and type(run.learner.optimizer) is Adam  # its step is recorded, too
-    else:
-        wanted = kind == "cpu" and config.compile != "off"
-    if not wanted:
-        return None
+    if kind not in ("cpu", "cuda") or (kind == "cuda" and type(run.learner.optimizer) is not Adam):
+        return None  # of Adam the step is recorded, too
     reason = unrepeatable(run)
     if reason is None:
         at_once = config.compile == "on"
