@@ -16,7 +16,7 @@ MARK = "maze-library"
 
 def libraries() -> dict[str, str]:
     """A section for each library, by its package: what it is, and its modules."""
-    return {_package(folder): _section(folder) for folder in folders()}
+    return {folder.name: _section(folder) for folder in folders()}
 
 
 def folders() -> list[Path]:
@@ -28,10 +28,6 @@ def folders() -> list[Path]:
 def _project(folder: Path) -> dict[str, list[str]]:
     project: dict[str, list[str]] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return project
-
-
-def _package(folder: Path) -> str:
-    return folder.name
 
 
 def _section(folder: Path) -> str:

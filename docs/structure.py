@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 import libraries_page as libraries
 
-from maze_core.base.bundled import LIBRARIES
-
 ROOT = Path(__file__).resolve().parents[1]
 CORE, PICTURES = ROOT / "maze_core", ROOT / "docs" / "pictures"
 ROOMS = {
@@ -263,8 +261,7 @@ def callers() -> dict[str, str]:
     """
     specs = ast.parse((CORE / "plugins" / "hookspecs.py").read_text(encoding="utf-8"))
     found = {node.name: "" for node in ast.walk(specs) if isinstance(node, ast.FunctionDef)}
-    folders = sorted([*ROOT.glob("libraries/*"), *ROOT.glob("plugins/*")])
-    for base in (CORE, *(folder for folder in folders if folder.name in LIBRARIES)):
+    for base in (CORE, *libraries.folders()):
         for path in sorted(base.rglob("*.py")):
             text = path.read_text(encoding="utf-8")
             for node in ast.walk(ast.parse(text)) if "hooks." in text else ():

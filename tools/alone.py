@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import email
 import json
-import re
 import tempfile
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.maze_devkit.scaffold.clean import CleanEnvironment
+from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, with_needs
+from tests.repository import folder_of
 
 _LEFT_OUT = frozenset({"maze_all", "maze_ray", "maze_rllib", "maze_wandb", "maze_mlflow"})
 """What needs packages of others that are not installed with `make setup`; and that which needs all."""
@@ -46,7 +44,7 @@ def alone(wheels: Iterable[Path]) -> None:
 
 
 def _problems(package: str, by_package: Mapping[str, Path]) -> list[str]:
-    needed = _with_needs(package, by_package)
+    needed = {"maze_core", package, *(folder.name for folder in with_needs(folder_of(package)) if folder != ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         clean = CleanEnvironment(Path(folder) / "clean")
         clean.install(*(by_package[each] for each in needed))
@@ -75,19 +73,3 @@ for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
 """
 """Imports all modules of a package. They may lack packages of others, and the conformance kit, but no other one of
 Maze's."""
-
-
-def _with_needs(package: str, by_package: Mapping[str, Path]) -> list[str]:
-    """Return a package and those of Maze that it requires, directly or not."""
-    found: list[str] = []
-    waiting = [package]
-    while waiting:
-        name = waiting.pop()
-        if name in found or name not in by_package:
-            continue
-        found.append(name)
-        with zipfile.ZipFile(by_package[name]) as archive:
-            about = next(each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
-            lines = email.message_from_bytes(archive.read(about)).get_all("Requires-Dist", [])
-        waiting += [re.split(r"[^\w-]", each)[0].replace("-", "_") for each in lines if "extra ==" not in each]
-    return found

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.plugins import discovery
+from maze_core.plugins.extensions import installed
 from maze_core.plugins.how_to_install import how_to_install
 from maze_core.plugins.other_interfaces import is_of_dm_env, is_of_gym
 
@@ -40,13 +40,10 @@ def as_gymnasium(env: Any, old_api: bool | None = None, seeded: bool = False) ->
     Raises:
         ConfigError: it has another interface, and nothing is installed that converts it.
     """
-    if isinstance(env, gymnasium.Env):
-        other = (is_old(env) if old_api is None else old_api) and "gym, before gymnasium"
-    else:
-        other = ("gym" if is_of_gym(env) else "dm_env") if is_of_gym(env) or is_of_dm_env(env) else ""
+    other = _other_interface(env, old_api)
     if not other:
         return env
-    converted = _installed("converted")
+    converted = installed(INTERFACES, "converted")
     if converted is None:
         raise _missing(f"{type(getattr(env, 'unwrapped', env)).__name__} has the interface of {other}", "env")
     return converted(env, seeded)
@@ -58,7 +55,7 @@ def maker(module: str, name: str) -> Maker | None:
     Raises:
         ConfigError: nothing is installed that knows the module's environments.
     """
-    find = _installed("maker")
+    find = installed(INTERFACES, "maker")
     if find is not None:
         found: Maker | None = find(module, name)
         return found
@@ -67,9 +64,13 @@ def maker(module: str, name: str) -> Maker | None:
     return None
 
 
-def _installed(name: str) -> Any:
-    found = discovery.entries(INTERFACES, name)
-    return discovery.import_claim(found[0]) if found else None
+def _other_interface(env: Any, old_api: bool | None) -> str:
+    """Return the interface of an object that has to be converted; empty for one that stays as it is."""
+    if isinstance(env, gymnasium.Env):
+        return "gym, before gymnasium" if (is_old(env) if old_api is None else old_api) else ""
+    if is_of_gym(env):
+        return "gym"
+    return "dm_env" if is_of_dm_env(env) else ""
 
 
 def _missing(what: str, where: str) -> ConfigError:

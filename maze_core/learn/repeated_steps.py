@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from maze_core.base.errors import ConfigError
-from maze_core.plugins import discovery
+from maze_core.plugins.extensions import installed
 from maze_core.plugins.how_to_install import how_to_install
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def repeated_steps(run: Run) -> RepeatedSteps | None:
     config = run.config
     if not (config.cuda_graphs if run.device.type == "cuda" else config.compile != "off"):
         return None
-    found = discovery.entries(REPEATED_STEPS, "steps")
-    if found:
-        steps: RepeatedSteps | None = discovery.import_claim(found[0])(run)
+    make = installed(REPEATED_STEPS, "steps")
+    if make is not None:
+        steps: RepeatedSteps | None = make(run)
         return steps
     if config.compile == "on":
         raise ConfigError(

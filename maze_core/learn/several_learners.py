@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.extensions import installed
 from maze_core.plugins.how_to_install import how_to_install
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ def further_learners(
         RunError: a learner failed to start.
     """
     check_installed(run.config.learners)
-    (claim, *_) = discovery.entries(LEARNERS, "processes")
-    started: FurtherLearners = discovery.import_claim(claim)(run, parameters, modules, load)
+    started: FurtherLearners = installed(LEARNERS, "processes")(run, parameters, modules, load)
     return started
 
 

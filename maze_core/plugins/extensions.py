@@ -14,6 +14,16 @@ VIDEO = "maze.video"
 """The group of `film`, which films an episode of a run, and `studio`, which films any environment."""
 
 
+def installed(group: str, name: str) -> Any:
+    """Return the object of an entry point that links distributions; None where no installed distribution has it.
+
+    Raises:
+        PluginError: it cannot be imported.
+    """
+    claims = discovery.entries(group, name)
+    return discovery.import_claim(claims[0]) if claims else None
+
+
 def extension(group: str, name: str, what: str, distribution: str, where: str | None = None) -> Any:
     """Return the object of an entry point that links distributions.
 
@@ -28,8 +38,8 @@ def extension(group: str, name: str, what: str, distribution: str, where: str | 
         ConfigError: no installed distribution has it; says which one to install.
         PluginError: it cannot be imported.
     """
-    claims = discovery.entries(group, name)
-    if not claims:
+    found = installed(group, name)
+    if found is None:
         problem = f"{what} needs {distribution}, which is not installed"
         raise ConfigError(problem, where, f"Next: {how_to_install(distribution)}")
-    return discovery.import_claim(claims[0])
+    return found
