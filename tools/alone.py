@@ -19,7 +19,7 @@ RUNS: Mapping[str, Sequence[str]] = {
     "maze_dqn": [_TRAIN.format("dqn", "CartPole-v1") + _SMALL, _TRAIN.format("pqn", "CartPole-v1")],
     "maze_es": [_TRAIN.format("es", "CartPole-v1") + " --set algorithm.n_rollouts_per_update=4"],
     "maze_impala": [_TRAIN.format("impala", "CartPole-v1"), _TRAIN.format("appo", "CartPole-v1")],
-    "maze_ppo": [_TRAIN.format("ppo", "CartPole-v1"), "eval run --episodes 1", "resume run --set steps=600 --quiet"],
+    "maze_ppo": [_TRAIN.format("ppo", "CartPole-v1"), "eval run --episodes 1", "resume run --set steps=4096 --quiet"],
     "maze_recordings": [
         "rollout --policy random --env CartPole-v1 --episodes 2 --record demos",
         "trajectories info demos",
