@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LARGE = 10_000
 """Items of a container up to which they are looked at; of a larger one only that it is another one."""
 _PLAIN = (type(None), bool, int, str, bytes)
+_PLAIN_KINDS = frozenset(_PLAIN)
 _AT_ONCE = (*_PLAIN, float, tuple, FunctionType, MethodType)
 _OF_ALL = vars(nn.Module()).keys()
 _LOOKED_AT = ("training", "_parameters", "_buffers", "_modules")
@@ -33,6 +34,8 @@ _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _OPAQUE = (Tensor, type, FunctionType, MethodType, ModuleType, gymnasium.Space)
 """What is only told apart: what a tensor holds is read at each step."""
 _REQUIRES_GRAD = operator.attrgetter("requires_grad")
+_BETWEEN = ("change_rollout", "change_transitions")
+"""The hooks that may be called between the steps of one update."""
 _METHODS = ("forward", "step", "clip", "optimize", "differentiated", "check_finite", "set_gradients")
 """What a step calls of modules, optimizer and learner."""
 
@@ -61,13 +64,18 @@ class Surroundings:
         self._seen: list[object] = []
         self._inside: list[object] = []
         self._updates = 0
+        self._between_is_known = False
+        """True where nothing but Maze's own code runs between the steps of an update."""
 
     def same(self) -> bool:
         """Return True if nothing has become another object since the last look, as far as that is seen cheaply.
 
-        The attributes of modules, and which modules there are, are looked at once an update.
+        Between the steps of one update only the algorithm's `batches` and the optimizer run: code of Maze changes
+        nothing there. The attributes of modules, and which modules there are, are looked at once an update.
         """
         updates = self._run.updates
+        if updates == self._updates and self._between_is_known:
+            return True
         try:
             same = all(map(operator.is_, self._found_objects(), self._objects)) and self._seen == self._found()
             if same and updates != self._updates:
@@ -80,14 +88,14 @@ class Surroundings:
     def look(self) -> Hashable:
         """Return what equals another look's result where steps are of the same kind."""
         run, learner = self._run, self._run.learner
-        modules = list(dict.fromkeys(each for network in networks_of(run).values() for each in network.modules()))
+        modules = _modules_of(run)
         self._modules = [vars(module) for module in modules]
         self._readers = [operator.itemgetter("training", *_plain_names(each)) for each in self._modules]
         self._children = [vars(m)["_modules"] for m in modules if vars(m)["_modules"]]
         self._hooks = [vars(m)[name] for m in modules for name in _HOOKS]
-        self._tensors = tensors_of(run)
+        self._tensors = _tensors_in(modules)
         self._objects, self._seen, self._inside = self._found_objects(), self._found(), self._found_inside()
-        self._updates = run.updates
+        self._updates, self._between_is_known = run.updates, self._is_between_known()
         reader = _Reader({id(run), *map(id, run.algorithm.kept.values())})
         groups = [
             {key: value for key, value in group.items() if key not in ("params", "lr")}
@@ -103,6 +111,17 @@ class Surroundings:
             reader.value(algorithm, of_algorithm=True),
             torch.get_default_dtype(),
             torch.is_autocast_enabled(run.device.type),
+        )
+
+    def _is_between_known(self) -> bool:
+        algorithm, learner = self._run.algorithm, self._run.learner
+        return (
+            is_ours(algorithm)
+            and not self._run.hooks.implementers(*_BETWEEN)
+            and "batches" not in vars(algorithm)
+            and _is_known_code(type(algorithm).batches)
+            and is_ours(learner.optimizer)
+            and learner.plugins_optimizer is None
         )
 
     def _chosen(self) -> tuple[object, ...]:
@@ -178,33 +197,37 @@ class _Reader:
             of_algorithm: True: objects of Maze's own classes are only told apart. What these keep is no part of a
                 loss, or `loss_constants` has it.
         """
-        if isinstance(value, _PLAIN):
-            return type(value), value
+        kind = type(value)
+        if kind in _PLAIN_KINDS or isinstance(value, _PLAIN):
+            return kind, value
         if isinstance(value, float):
             return float, repr(value)  # nan equals nan
-        if id(value) in self._apart:
+        if isinstance(value, Tensor) or id(value) in self._apart:
             return _Same(value)
         if isinstance(value, np.ndarray | np.generic) and value.size <= _LARGE and not value.dtype.hasobject:
             return str(value.dtype), value.shape, value.tobytes()
-        parts = self._parts(value, of_algorithm and not isinstance(value, nn.Module))
-        if not parts:
+        inside = of_algorithm and not isinstance(value, nn.Module)
+        found = self._parts(value, inside)
+        if found is None:
             return _Same(value)
         self._apart.add(id(value))  # it may occur once more, inside of itself, too
-        inside = of_algorithm and not isinstance(value, nn.Module)
-        return type(value), tuple(self.value(part, of_algorithm=inside) for part in parts)
+        names, parts = found
+        return kind, names, tuple([self.value(part, of_algorithm=inside) for part in parts])
 
-    def _parts(self, value: Any, of_algorithm: bool) -> list[Any]:
-        """Return what a value consists of; nothing where it is only told apart."""
+    def _parts(self, value: Any, of_algorithm: bool) -> tuple[tuple[str, ...], list[Any]] | None:
+        """Return what a value consists of, with the names of these parts; None where it is only told apart."""
+        if isinstance(value, dict) and len(value) <= _LARGE and set(map(type, value)) <= {str}:
+            return tuple(value), [*value.values()]
         if isinstance(value, _CONTAINERS):
-            if len(value) > _LARGE:
-                return []
-            return [len(value), *(chain.from_iterable(value.items()) if isinstance(value, Mapping) else value)]
+            items = chain.from_iterable(value.items()) if isinstance(value, Mapping) else value
+            return ((), [*items]) if len(value) <= _LARGE else None
         if isinstance(value, _OPAQUE) or (of_algorithm and is_ours(value)):
-            return []
+            return None
         if isinstance(value, nn.Module):
-            names = [name for name in vars(value) if name not in _OF_ALL or name in _LOOKED_AT]
-            return list(chain.from_iterable((name, vars(value)[name]) for name in names))
-        return list(chain.from_iterable(_attributes_of(value)))
+            names = tuple([name for name in vars(value) if name not in _OF_ALL or name in _LOOKED_AT])
+            return names, [vars(value)[name] for name in names]
+        attributes = dict(_attributes_of(value))
+        return (tuple(attributes), [*attributes.values()]) if attributes else None
 
 
 def _attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
@@ -250,8 +273,20 @@ def networks_of(run: Run) -> dict[str, nn.Module]:
 
 def tensors_of(run: Run) -> list[Tensor]:
     """Return all parameters and buffers of a run's networks, each once."""
-    found = {id(t): t for network in networks_of(run).values() for t in (*network.parameters(), *network.buffers())}
-    return list(found.values())
+    return _tensors_in(_modules_of(run))
+
+
+def _tensors_in(modules: list[nn.Module]) -> list[Tensor]:
+    tensors = [
+        *chain.from_iterable(module._parameters.values() for module in modules),
+        *chain.from_iterable(module._buffers.values() for module in modules),
+    ]
+    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
+
+
+def _modules_of(run: Run) -> list[nn.Module]:
+    """Return all modules of a run's networks, each once."""
+    return list(dict.fromkeys(chain.from_iterable(network.modules() for network in networks_of(run).values())))
 
 
 def unrepeatable(run: Run) -> str | None:
@@ -263,38 +298,47 @@ def unrepeatable(run: Run) -> str | None:
         return "the algorithm does not say what its loss depends on (`loss_constants`)"
     if len(run.hooks.implementers(*IN_LOSS)) > 1:
         return "a plugin takes part in the loss"
-    if not all(map(_is_known, networks_of(run).values())):
+    modules = _modules_of(run)
+    known = all(map(_is_known_class, set(map(type, modules))))
+    if not known or any(map(_is_hooked, _tensors_in(modules))) or any(map(has_hooks, networks_of(run).values())):
         return "a network has layers that neither torch nor Maze brings, or hooks"
-    if (replaced := _replaced(run)) is not None:
+    if (replaced := _replaced(run, modules)) is not None:
         return f"{replaced} was replaced"
     if remembers(run.policy):
         return "the policy has a memory"
     return "there are several learners" if run.config.learners > 1 else None
 
 
-def _is_known(network: nn.Module) -> bool:
-    hooked = any(p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None) for p in network.parameters())
-    return all(_is_known_class(type(m)) for m in network.modules()) and not hooked and not has_hooks(network)
+def _is_hooked(tensor: Tensor) -> bool:
+    return bool(tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None))
 
 
-def _replaced(run: Run) -> str | None:
+def _replaced(run: Run, modules: list[nn.Module]) -> str | None:
     """Return which function that takes part in a step is code of others: set on an object, or on its class."""
-    owners: dict[str, Any] = {"run.learner": run.learner, "the optimizer": run.learner.optimizer}
-    for network, module in networks_of(run).items():
-        owners |= {f"{network}.{name}".strip("."): each for name, each in module.named_modules()}
     if not _is_known_code(run.hooks.compute_loss):
         return "run.hooks.compute_loss"
     looked_at: set[type] = set()
-    for place, owner in owners.items():
+    for owner in (run.learner, run.learner.optimizer, *modules):
         kind = type(owner)
         called = {name: value for name, value in vars(owner).items() if callable(value) and hasattr(kind, name)}
-        if _is_known_class(kind) and kind not in looked_at:  # the optimizer of somebody else is called at each step
-            looked_at.add(kind)
+        if kind not in looked_at and _is_known_class(kind):  # the optimizer of somebody else is called at each step
             called = {name: getattr(kind, name, None) for name in _METHODS} | called
+        looked_at.add(kind)
         for name, value in called.items():
             if not _is_known_code(value):
-                return f"{name} of {place}"
+                return f"{name} of {_place_of(owner, run)}"
     return None
+
+
+def _place_of(owner: object, run: Run) -> str:
+    """Return what a message calls the learner, the optimizer or a module."""
+    if owner is run.learner:
+        return "run.learner"
+    for network, module in networks_of(run).items():
+        for name, each in module.named_modules():
+            if each is owner:
+                return f"{network}.{name}".strip(".")
+    return "the optimizer"
 
 
 def _is_known_class(kind: type) -> bool:
