@@ -180,7 +180,7 @@ def _turned_on() -> Sequence[Declaration]:
 def clash(claims: list[Declaration]) -> str:
     """Return the message for a name that several distributions claim."""
     owners = sorted({claim.origin for claim in claims})
-    what = f"{claims[0].kind} plugin {claims[0].name!r} is claimed"
+    what = f"{claims[0].kind} {'plugin' if claims[0].kind in KINDS else 'entry'} {claims[0].name!r} is claimed"
     if len(owners) == 1:
         return f"{what} twice by {owners[0]}: its author must give one of them another name"
     return f"{what} by {' and '.join(owners)}: uninstall one, or set {DISABLE}"

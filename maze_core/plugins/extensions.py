@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.how_to_install import how_to_install
 
@@ -18,9 +18,11 @@ def installed(group: str, name: str) -> Any:
     """Return the object of an entry point that links distributions; None where no installed distribution has it.
 
     Raises:
-        PluginError: it cannot be imported.
+        PluginError: two distributions have it, or it cannot be imported.
     """
     claims = discovery.entries(group, name)
+    if len(claims) > 1:
+        raise PluginError(discovery.clash(claims))
     return discovery.import_claim(claims[0]) if claims else None
 
 
@@ -36,7 +38,7 @@ def extension(group: str, name: str, what: str, distribution: str, where: str | 
 
     Raises:
         ConfigError: no installed distribution has it; says which one to install.
-        PluginError: it cannot be imported.
+        PluginError: two distributions have it, or it cannot be imported.
     """
     found = installed(group, name)
     if found is None:
