@@ -9,7 +9,7 @@ from pydantic import AfterValidator, JsonValue
 
 from maze_core.models.memory_promises import check_memory
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.named_part import named_part
+from maze_core.plugins.config.validation import named_part
 from maze_core.plugins.direct_calls import named
 
 if TYPE_CHECKING:

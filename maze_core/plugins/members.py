@@ -42,9 +42,9 @@ class Member:
         return f"{self.kind} plugin {self.name!r}{owner}"
 
 
-def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
+def member(kind: str, config: PluginConfig, place: str = "") -> Member:
     """Build the plugin named by a part of the configuration."""
-    plugin, origin = load(kind, config.name), discovery.origin(kind, config.name)
+    plugin, origin = config.plugin_class(kind), discovery.origin(kind, config.name)
     try:
         return Member(kind, config.name, plugin(config), origin, place)
     except ConfigError as error:
@@ -61,9 +61,9 @@ def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.l
         ) from error
 
 
-def wrapper_members(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[Member]:
+def wrapper_members(configs: Iterable[PluginConfig]) -> list[Member]:
     """Build the wrappers of a configuration, in order."""
-    return [member("wrapper", config, load, f"wrappers.{i}") for i, config in enumerate(configs)]
+    return [member("wrapper", config, f"wrappers.{i}") for i, config in enumerate(configs)]
 
 
 def put_below(error: Exception, place: str, config: Any) -> None:

@@ -19,6 +19,7 @@ from maze_core.models.idle import idle_model_settings
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.several.actor_normalizer import ActorNormalizer
+from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.counting import idle_settings
 from maze_core.plugins.config.preferences import preferences
 from maze_core.run.estimation import estimate_statistics
@@ -76,8 +77,9 @@ def _build_checked_policy(run: Run) -> None:
 
 def _estimate_statistics(run: Run) -> None:
     normalizer = getattr(run.policy, "normalizer", None)
-    if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
-        estimate_statistics(normalizer, run.environments.evaluation, run.seed, run.load)
+    if isinstance(normalizer, ObservationNormalizer | ActorNormalizer) and normalizer.estimation.steps:
+        policy = policy_part(normalizer.estimation.policy, "policy", run.config.model)
+        estimate_statistics(normalizer, run.environments.evaluation, run.seed, policy)
 
 
 def _build_algorithm(run: Run) -> None:
@@ -124,4 +126,4 @@ def _build_learner(run: Run) -> None:
     run.repeated = repeated_steps(run)
     if run.config.learners > 1:
         networks = {**run.algorithm.modules(), **in_loss}
-        run.others = run.learner.others = further_learners(run, run.learner.parameters, networks, run.load)
+        run.others = run.learner.others = further_learners(run, run.learner.parameters, networks)

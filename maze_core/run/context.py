@@ -16,8 +16,7 @@ from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.wrappers.carry import lasting_layers, recall
-from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import asks_for_patience, assemble_with_preset, part_config
+from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
@@ -122,18 +121,17 @@ class RunContext:
         ends = {name: value for name, value in ends.items() if value is not None}
         flags |= ends if seed is None else {**ends, "seed": seed}
         values = as_values(overrides)
-        self._load = said_classes(values, load=parts.load)
+        self._assembly = Assembly(said_classes(values, load=parts.load))
         self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
         self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
         files = [config] if isinstance(config, str | Path) else config
         named = [] if experiment is None else [experiment_file(experiment)]
         layers = [*named, *(as_path("config", path) for path in files)]
         self.config: RunConfig
-        self.config, self._preset = assemble_with_preset(
+        self.config, self._preset = self._assembly.assemble_with_preset(
             preset=preset,
             files=layers,
             flags=merge(flags, values),
-            load=self._load,
             parent=self._init_from and self._init_from / CONFIG,
         )
         self._asks_for_patience = asks_for_patience(layers, merge(flags, values))
@@ -164,7 +162,7 @@ class RunContext:
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:
         context = cls.__new__(cls)
-        context._load, context._changes, context._asks_for_patience = discovery.load, [], True
+        context._assembly, context._changes, context._asks_for_patience = INSTALLED, [], True
         context._run, context.config, context._trains = run, run.config, trains
         context._run_dir, context._init_from, context._preset = run.run_dir, None, run.preset or ""
         return context
@@ -173,7 +171,7 @@ class RunContext:
     def run(self) -> Run:
         """The run; first use builds it and creates its directory."""
         if self._run is None:
-            self._run = api.start(self.config, self._run_dir, self._init_from, preset=self._preset, load=self._load)
+            self._run = api.start(self.config, self._run_dir, self._init_from, preset=self._preset)
             self.config = self._run.config
         return self._run
 
@@ -224,7 +222,7 @@ class RunContext:
         """
         self.close()
         agreed = self.config.model_dump(mode="json")
-        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load, agreed=agreed)
+        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, assembly=self._assembly, agreed=agreed)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
         return api.carry_out(self._run)
 
@@ -236,7 +234,7 @@ class RunContext:
         self.close()
         agreed = self.config.model_dump(mode="json")
         self._run = api.open_policy(
-            Path(run_dir), checkpoint, wrapper_classes(self.config), load=self._load, agreed=agreed
+            Path(run_dir), checkpoint, wrapper_classes(self.config), assembly=self._assembly, agreed=agreed
         )
         self.config, self._trains = self._run.config, False
         return self
@@ -306,7 +304,6 @@ class RunContext:
             runner=None if runner is None else part_config("runner", Parts().plugin("runner", runner)),
             seed=draw_seed() if seed is None else seed,
             look_ahead=look_ahead,
-            load=self._load,
         )
         return played
 

@@ -22,7 +22,6 @@ from maze_core.learn.algorithm import check_run
 from maze_core.learn.several_learners import check_installed, check_learners
 from maze_core.models.modes import for_evaluation
 from maze_core.models.several.actor_policy import build_policy
-from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.run.environments import RunEnvironments
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.report import RunSummary
 
 
@@ -72,7 +70,6 @@ class Run(RunProgress):
         self,
         config: RunConfig,
         *,
-        load: Loader = discovery.load,
         warn: Callable[[str], None] | None = None,
         preset: str | None = None,
         to_act: bool = False,
@@ -103,8 +100,6 @@ class Run(RunProgress):
         self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
         self.cuda_rng: torch.Tensor | None = None
         """Of the GPU's global generator; None on a CPU."""
-        self.load = load
-        """Finds the classes of plugins."""
         self.plugin_modules: dict[str, nn.Module] = {}
         """The networks of plugins, by `PLUGIN.NAME`."""
         self.others: FurtherLearners | None = None
@@ -117,7 +112,7 @@ class Run(RunProgress):
         self.repeated: RepeatedSteps | None = None
         """Takes the learner's steps as they were recorded or compiled; None: all are taken as usual."""
         self.side_learners: SideLearners
-        self.hooks = Hooks.for_run(config, warn, load)
+        self.hooks = Hooks.for_run(config, warn)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         check_run(self.algorithm, config)
         check_learners(self.hooks, config.learners)
@@ -128,7 +123,7 @@ class Run(RunProgress):
             self.cuda_rng = torch_generator(config.seed, Purpose.GLOBAL, device=self.device).get_state()
         self.planners: RunPlanning | None = planning_of(self)
         """Looks ahead where the policy acts; None: the policy acts alone."""
-        self.environments = RunEnvironments(config, load, vectorised=self.planners is None)
+        self.environments = RunEnvironments(config, vectorised=self.planners is None)
         self._say = warn or to_stderr
         self._recalled: list[Memory] = []
         self.to_act = to_act

@@ -18,11 +18,10 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.several.agents import LimitedAgents, Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.plugins import discovery
 from tests.agents import Crowd, CrowdConfig, CrowdSource, Script
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
-BUILDER = EnvBuilder(CrowdConfig(), load=discovery.overlay({("env", "crowd"): CrowdSource}))
+BUILDER = EnvBuilder(CrowdConfig().bound_to(CrowdSource))
 
 
 def o(value):

@@ -19,7 +19,6 @@ from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
@@ -125,18 +124,17 @@ class Fussy(Plugin):
 
 
 WRAPPERS = {
-    ("wrapper", "curriculum"): CurriculumWrapper,
-    ("wrapper", "growing"): GrowingWrapper,
-    ("wrapper", "tenfold"): VectorWrapper,
-    ("wrapper", "forgetful"): ForgetfulWrapper,
-    ("wrapper", "fussy"): Fussy,
+    "curriculum": CurriculumWrapper,
+    "growing": GrowingWrapper,
+    "tenfold": VectorWrapper,
+    "forgetful": ForgetfulWrapper,
+    "fussy": Fussy,
 }
 
 
 def build(env, *wrappers):
-    load = overlay({("env", "factory"): FactorySource.of(env), **WRAPPERS})
-    config = env if isinstance(env, PluginConfig) else FactoryConfig()
-    return EnvBuilder(config, tuple(SizedConfig(name=name) for name in wrappers), 1, load=load)
+    config = env if isinstance(env, PluginConfig) else FactoryConfig().bound_to(FactorySource.of(env))
+    return EnvBuilder(config, tuple(SizedConfig(name=name).bound_to(WRAPPERS[name]) for name in wrappers), seed=1)
 
 
 def begin(env):
@@ -179,8 +177,8 @@ def test_what_a_wrapper_does_in_its_reset_is_no_part_of_the_return():
         def make_env(self, config, seed, index):
             return Warm((yield))
 
-    load = overlay({("env", "factory"): FactorySource.of(lambda: CountingEnv(4)), ("wrapper", "warm"): WarmWrapper})
-    env = SerialVectorEnv(EnvBuilder(FactoryConfig(), (PluginConfig(name="warm"),), load=load), 1)
+    warm, source = PluginConfig(name="warm").bound_to(WarmWrapper), FactorySource.of(lambda: CountingEnv(4))
+    env = SerialVectorEnv(EnvBuilder(FactoryConfig().bound_to(source), (warm,)), 1)
     episodes = [e for *_, ended in drive(env, begin(env), range(9)) for e in ended]
     assert [(e.length, e.episode_return) for e in episodes] == [(3, pytest.approx(0.09))] * 3
 

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
+from tests.assemblies import assembly_of
 
 LOCAL = {"runner.name": "local", "evaluation.num_envs": 1}
 
@@ -132,10 +133,10 @@ def test_a_run_on_processes_goes_on_from_its_checkpoint_with_new_episodes(small)
 def test_a_run_moves_from_one_process_to_several_and_back(small):
     context = small(SeededWalk, overrides={"algorithm.n_epochs": 4})
     context.train(n_epochs=1)
-    load = context.run.load
+    assembly = assembly_of(context.run)
     context.close()
     for epoch, runner in ((2, "local"), (3, "dev")):
-        with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], load=load)) as run:
+        with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], assembly=assembly)) as run:
             run.until_epoch = epoch
             assert api.carry_out(run).epochs == epoch
             assert run.env_steps == epoch * 2 * 4 * 9

@@ -128,13 +128,13 @@ def test_attributes_of_no_use_are_refused_when_a_class_is_loaded(kind, base, cha
 
 
 def use(plugin, builder):
-    runner = CheckedRunner(DevConfig(name="odd"), lambda kind, name: plugin)
+    runner = CheckedRunner(DevConfig(name="odd").bound_to(plugin))
     runner.vector_env(builder, 2)
     runner.workers(None, None)
 
 
 def test_a_runner_returns_what_it_promises():
-    builder = EnvBuilder(env_config("CartPole-v1", (), ())[0], (), 1, "training")
+    builder = EnvBuilder(env_config("CartPole-v1", (), ())[0], seed=1)
     inner = DevRunner.vector_env
     broken = {
         "`vector_env` returned None, which is not a VectorEnv": {"vector_env": lambda self, builder, count: None},

@@ -15,7 +15,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 
 
@@ -28,7 +27,7 @@ class VectorSource(Plugin):
 
 
 def builder(plugin):
-    return EnvBuilder(FactoryConfig(), (), 0, "training", overlay({("env", "factory"): plugin}))
+    return EnvBuilder(FactoryConfig().bound_to(plugin))
 
 
 def test_defaults():

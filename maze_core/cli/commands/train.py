@@ -128,7 +128,7 @@ def _train_algorithm(
     **common: Any,
 ) -> None:
     from maze_core.collect.policies.said_classes import said_classes
-    from maze_core.plugins.config.assembly import assemble_with_preset
+    from maze_core.plugins.config.assembly import Assembly
     from maze_core.plugins.config.preset_paths import experiment as experiment_file
     from maze_core.plugins.config.raw import assignments_of, check_set_once
     from maze_core.plugins.config.record import CONFIG
@@ -140,17 +140,15 @@ def _train_algorithm(
     if quiet:
         typed["callbacks.console"] = None
     files = [] if experiment is None else [experiment_file(experiment)]
-    load = said_classes(parameters, set_ or ())
-    run_config, chosen = assemble_with_preset(
+    run_config, chosen = Assembly(said_classes(parameters, set_ or ())).assemble_with_preset(
         algorithm,
         env,
         preset or "auto",
         [*files, *(config or ())],
         set_ or (),
         {**typed, **parameters},
-        load,
         parent=None if init_from is None else find_run(init_from) / CONFIG,
     )
     from maze_core.run.api import train
 
-    output.finish(train(run_config, run_dir, init_from, preset=chosen or None, load=load))
+    output.finish(train(run_config, run_dir, init_from, preset=chosen or None))

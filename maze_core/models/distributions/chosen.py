@@ -18,7 +18,7 @@ from maze_core.models.scored_choices import DescribedChoices, ScoredHead
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.named_part import named_part
+from maze_core.plugins.config.validation import named_part
 from maze_core.plugins.direct_calls import named, title
 from maze_core.plugins.discovery import describe
 

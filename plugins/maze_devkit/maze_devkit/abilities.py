@@ -281,9 +281,9 @@ def _insist_on_runs(subject: Subject, error: Exception) -> None:
 
 
 def _model_fields(subject: Subject) -> Mapping[str, Any]:
-    load = subject.load()
-    name = runs.quick(subject.walk.run, load)["model.name"]
-    fields: Mapping[str, Any] = load("model", name).Config.model_fields
+    assembly = subject.assembly()
+    name = runs.quick(subject.walk.run, assembly)["model.name"]
+    fields: Mapping[str, Any] = assembly.load("model", name).Config.model_fields
     return fields
 
 

@@ -43,7 +43,7 @@ class ES(Algorithm):
     def build_policy(self) -> Generator[None, Policy, Policy | WrappedPolicy]:
         """Wrap the model's policy in the configured policy wrapper."""
         policy = yield
-        return policy if self.config.policy_wrapper is None else wrap(policy, self.config.policy_wrapper)
+        return policy if self.config.policy_wrapper is None else wrap(policy, self.config)
 
     def setup(self, run: Run) -> None:
         """Determine the searched parameters and start the workers."""

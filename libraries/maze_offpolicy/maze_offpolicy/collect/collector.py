@@ -310,9 +310,9 @@ def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleA
 
     `part`: the plugin's name, or a mapping with its name and parameters.
     """
-    load = run.env_builder("training").load
     named = hasattr(run.config.algorithm, "initial_sampling_policy")
-    config = policy_part(part, "algorithm.initial_sampling_policy" if named else "first_policy", load)
-    policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
+    where = "algorithm.initial_sampling_policy" if named else "first_policy"
+    config = policy_part(part, where, run.config.algorithm)
+    policy = build_policy_plugin(config, env.observation_space, env.action_space)
     rngs = [generator(run.seed, Purpose.POLICY_NOISE, _FIRST, row) for row in range(env.num_envs)]
     return RuleAgent(policy, rngs, env.action_space)

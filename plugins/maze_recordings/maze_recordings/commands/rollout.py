@@ -174,17 +174,16 @@ def _of_plugin(
     from maze_core.base.errors import ConfigError
     from maze_core.cli.option_paths import env_layer
     from maze_core.collect.policies.said_classes import said_classes
-    from maze_core.plugins.config.assembly import env_config, policy_config
+    from maze_core.plugins.config.assembly import Assembly, env_config
     from maze_recordings.rollouts import task_of_plugin
 
     if policy is None or (env is None and source is None):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
-    load = said_classes(policy)
-    acting = policy_config(policy, mine, load)
+    acting = Assembly(said_classes(policy)).policy_config(policy, mine)
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
     env_part, wrapped = env_config(env_layer(source, env), names, [text for text in overrides if text not in mine])
-    return task_of_plugin(acting, env_part, wrapped, seed, video, load)
+    return task_of_plugin(acting, env_part, wrapped, seed, video)
 
 
 def _refuse(reason: str, hint: str, **options: Any) -> None:
