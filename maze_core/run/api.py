@@ -105,7 +105,7 @@ def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
         write_config(run, run.run_dir, record)
         # From here on the run can be resumed, whenever it is killed.
         with borrowed_rng(run):
-            run.store("last")
+            run.saving.store("last")
     except BaseException as error:
         discard_run_dir(run.run_dir)
         if isinstance(error, OSError | RunError):

@@ -153,11 +153,11 @@ def _report_failure(run: Run, error: BaseException) -> None:
     reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
     run.hooks.on_run_end(run, run.summary)
-    resumable = run.saved_epoch is not None and (run.saving.has_progress or isinstance(error, LostError))
+    resumable = run.saving.saved_epoch is not None and (run.saving.has_progress or isinstance(error, LostError))
     if isinstance(error, Exception) and run.run_dir is not None and resumable:
         last = run.run_dir / CHECKPOINTS / "last"
         following = f"Next: maze resume {argument(run.run_dir)}"
-        error.add_note(f"The last intact checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
+        error.add_note(f"The last intact checkpoint is {last}, of epoch {run.saving.saved_epoch}. {following}")
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:

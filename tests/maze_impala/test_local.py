@@ -75,7 +75,7 @@ def test_the_staleness_is_logged(small):
 def test_a_run_survives_the_death_of_actors(small):
     overrides = {**LOCAL, "algorithm.n_epochs": 3, "algorithm.epoch_length": 40}
     context = small(SeededWalk, overrides=overrides, callbacks={"slow": slow_learner(0.02)})
-    (pool,) = context.run.pools
+    (pool,) = context.run.environments.pools
     timers = []
     for delay, worker in ((0.3, 0), (0.9, 1)):
         timers.append(threading.Timer(delay, lambda worker=worker: os.kill(pool.pids[worker], signal.SIGKILL)))
@@ -91,7 +91,7 @@ def test_a_run_survives_the_death_of_actors(small):
 def test_too_many_deaths_end_the_run_with_its_checkpoint_named(small):
     overrides = {**LOCAL, "runner.max_restarts": 0, "algorithm.n_epochs": 1000, "callbacks.early_stopping.patience": 0}
     context = small(SeededWalk, overrides=overrides)
-    (pool,) = context.run.pools
+    (pool,) = context.run.environments.pools
     threading.Timer(1.0, lambda: os.kill(pool.pids[1], signal.SIGKILL)).start()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"(?s)worker 1 .*SIGKILL.*maze resume"):

@@ -67,7 +67,7 @@ class Learners:
         spaces = (run.observation_space, run.action_space)
         learned = [names[id(parameter)] for parameter in parameters]
         task = LearnerTask(config, policy, spaces, learned, self._state, torch.get_num_threads())
-        self._pool, host = run.learners(task, self._count - 1)
+        self._pool, host = run.environments.learners(task, self._count - 1, run.device.type == "cuda")
         self._connect(host)
 
     def _connect(self, host: str) -> None:

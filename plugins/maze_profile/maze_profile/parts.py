@@ -77,7 +77,7 @@ def measured(run: Run, watch: Stopwatch) -> Iterator[None]:
         replace(run.side_learners, "learn", "optimizer")
         replace(run.learner, "check", "optimizer")
         replace(run.algorithm, "warm_up", "batches")
-        replace(run, "store", "checkpoints")
+        replace(run.saving, "store", "checkpoints")
         _replace(stack, run.algorithm, "batches", _timed_batches(run.algorithm.batches, watch))
         _replace(stack, run, "evaluate", _evaluation(run.evaluate, watch))
         yield

@@ -69,9 +69,9 @@ class StoredReplay:
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to."""
-        self._opened_log().prune(self._run.checkpoint_states())
+        self._opened_log().prune(self._run.saving.checkpoint_states())
 
     def _opened_log(self) -> ReplayLog:
         if self._log is None:
-            self._log = ReplayLog(self._run.replay_dir, self.buffer)
+            self._log = ReplayLog(self._run.saving.replay_dir, self.buffer)
         return self._log

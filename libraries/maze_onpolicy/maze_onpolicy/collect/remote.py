@@ -38,7 +38,7 @@ def can_share(run: Run, exploration: Exploration | None) -> bool:
     are, or what one generator of torch has drawn for the rows before.
     """
     return (
-        run.has_collectors
+        run.environments.has_collectors
         and run.device.type == "cpu"
         and actors_of(run.observation_space) is None
         and (exploration is None or exploration.change is not None)
