@@ -10,18 +10,8 @@ from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_results import add, problem_of
-from maze_core.plugins.members import (
-    HOOKS,
-    Member,
-    Registry,
-    ignored,
-    member,
-    put_below,
-    refuse_copy,
-    refuse_misused_wrapper,
-    wrapper_members,
-)
+from maze_core.plugins.hook_results import add, ignored, problem_of, refuse_copy, refuse_misused_wrapper
+from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -152,27 +152,6 @@ def _never_run(method: Any, wrapper: bool) -> str:
     if inspect.isgeneratorfunction(function) and not wrapper:
         return "a generator, and nobody takes what it yields: leave `yield` out, or use @hookimpl(wrapper=True)"
     return ""
-
-
-def refuse_copy(each: Member, hook: str, result: object, given: object) -> None:
-    """Raise PluginError for a hook that changes data in place and returns others, which nobody takes."""
-    if result is not None and result is not given:
-        raise PluginError(
-            f"{ignored(each, hook, result)}\nNext: change what the hook is given in place, and return nothing."
-        )
-
-
-def ignored(each: Member, hook: str, result: object) -> str:
-    """Return a sentence about the result of a hook that has none."""
-    more = "; metrics of an epoch are returned from the hook on_metrics" if isinstance(result, Mapping) else ""
-    return f"{hook} of {each.title} returned {type(result).__name__}, which nobody takes{more}"
-
-
-def refuse_misused_wrapper(error: Exception, hook: str) -> None:
-    """Raise PluginError if pluggy says with this error that a wrapper of a hook does not yield once."""
-    text = str(error)
-    if isinstance(error, RuntimeError) and text.startswith("wrap_controller at"):
-        raise PluginError(f"a wrapper of {hook} must yield exactly once: {text.partition(f'{hook!r} ')[2]}") from error
 
 
 def _attribute(plugin: object, name: str) -> Any:

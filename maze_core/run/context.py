@@ -22,7 +22,6 @@ from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
-from maze_core.run.acting import beside, check_single
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.parts import (
     Part,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.collect.agents.looking_ahead import PlanningBeside
     from maze_core.data.trajectory import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
@@ -327,8 +327,8 @@ class RunContext:
                 observation is refused.
         """
         check_options(deterministic=deterministic, check=check)
-        check_single(self._several_agents)
-        beside(self.run, None, call="agent")
+        self._check_single()
+        self._beside(None, "agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
 
     def compute_actions(
@@ -339,8 +339,8 @@ class RunContext:
         `observations`: a list of them, or an array with the observations along its first axis.
         """
         check_options(deterministic=deterministic, check=check)
-        check_single(self._several_agents)
-        beside(self.run, None, call="agent")
+        self._check_single()
+        self._beside(None, "agent")
         return compute_actions(self.policy, observations, deterministic=deterministic, check=check)
 
     def agent(
@@ -358,8 +358,8 @@ class RunContext:
             ConfigError: several agents act in the environment, or the planner has no environment that it can copy.
         """
         check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
-        check_single(self._several_agents)
-        planning = beside(self.run, env, call="agent") if look_ahead else None
+        self._check_single()
+        planning = self._beside(env, "agent") if look_ahead else None
         return SingleAgent(self.policy, deterministic=deterministic, check=check, planning=planning)
 
     def agents(
@@ -375,7 +375,7 @@ class RunContext:
         """
         check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
         builder = self.run.env_builder("acting")
-        planning = beside(self.run, env, call="agents") if look_ahead and builder.several_agents else None
+        planning = self._beside(env, "agents") if look_ahead and builder.several_agents else None
         return SeveralAgents(
             self.policy,
             builder,
@@ -388,6 +388,18 @@ class RunContext:
     @cached_property
     def _several_agents(self) -> bool:
         return self.run.env_builder("acting").several_agents
+
+    def _check_single(self) -> None:
+        if self._several_agents:
+            raise ConfigError(
+                "several agents act in this environment, so an observation alone does not say whose it is",
+                "env",
+                "Next: agents = context.agents(), agents.act(name, observation)",
+            )
+
+    def _beside(self, env: Any, call: str) -> PlanningBeside | None:
+        """Return what looks ahead in an environment that the method `call` plays; None where the run has no planner."""
+        return None if self.run.planners is None else self.run.planners.beside(env, call)
 
     def close(self) -> None:
         """Release environments and workers; safe to call twice."""

@@ -15,9 +15,9 @@ from maze_devkit.probes import Workshop
 
 from maze_core.base.errors import CheckpointError, ConfigError, MazeError
 from maze_core.run import api
+from maze_core.run.building import load_parameters
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved import run_dir
-from maze_core.run.saved.initial_parameters import load_parameters
 from maze_core.run.saved.run_dir import create_run_dir, find_run, lock
 from tests.assemblies import assembly_of
 from tests.training.dying import dying

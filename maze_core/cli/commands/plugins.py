@@ -180,7 +180,7 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.plugins import discovery
     from maze_core.plugins.catalog import preset_catalog
     from maze_core.plugins.config.explain import nearest
-    from maze_core.plugins.uninstalled_plugins import uninstalled
+    from maze_core.plugins.how_to_install import uninstalled
 
     for each in discovery.KINDS if kind in (None, _PRESETS) else (kind,):
         if advice := discovery.missing(each, name) or uninstalled(name):

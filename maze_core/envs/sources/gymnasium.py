@@ -31,8 +31,8 @@ from maze_core.envs.sources.known_ids import (
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import EnvSources
+from maze_core.plugins.config.explain import in_code, left_out
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.said_in_code import in_code, left_out
 from maze_core.plugins.discovery import describe, missing
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign

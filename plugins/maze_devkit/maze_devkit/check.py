@@ -69,7 +69,7 @@ def _plugins(name: str, kind: str | None) -> list[tuple[str, str]]:
         return [(kind, name)]
     if not found:
         from maze_core.plugins.config.explain import nearest
-        from maze_core.plugins.uninstalled_plugins import uninstalled
+        from maze_core.plugins.how_to_install import uninstalled
 
         known = sorted({each for claim in discovery.declarations() for each in (claim.name, claim.distribution)})
         advice = uninstalled(name)

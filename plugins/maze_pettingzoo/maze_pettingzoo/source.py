@@ -22,8 +22,8 @@ from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.explain import left_out
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.said_in_code import left_out
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given

@@ -100,8 +100,8 @@ def _check_weights(config: RunConfig, source: Path, filled: set[str]) -> None:
     if key in filled:
         return
     filled.add(key)
+    from maze_core.run.building import load_parameters  # imports torch
     from maze_core.run.run import Run
-    from maze_core.run.saved.initial_parameters import load_parameters  # imports torch
 
     with closing(Run(config.model_copy(update={"seed": 0}), to_act=True)) as run:
         run.build_policy()
