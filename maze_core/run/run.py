@@ -60,24 +60,29 @@ class Run(RunProgress):
 
     `to_act`: the run may never train, so its environments are built only when it evaluates.
     Counters, clock and end are those of `RunProgress`.
-    Its attributes: `config`, `seed`, `policy`, `algorithm`, `device`, `observation_space` and `action_space` (of a
-    single environment), `run_dir` (None while there is no directory), `hooks`, `statistics`, `resumed`, `interrupted`.
+    Its attributes, besides those below: `config`, `seed`, `algorithm`, `device`, `observation_space` and
+    `action_space` (of a single environment), `hooks`, `statistics`, `interrupted`.
     """
 
     policy: Policy
+    """What learns and acts."""
     learner: Learner
+    """Takes the gradient steps."""
     side_learners: SideLearners
+    """Train the networks of plugins that learn beside the policy."""
     repeated: RepeatedSteps | None = None
     """Takes the learner's steps as they were recorded or compiled; None: all are taken as usual."""
     others: FurtherLearners | None = None
     """The further learners; None: there is one."""
     run_dir: Path | None = None
+    """None while there is no directory."""
     init_from: Path | None = None
     """The run directory from which the policy's initial parameters were loaded."""
     checkpoint: str | None = None
     """The checkpoint from which the policy was read, to evaluate or to act; None: it is that of training."""
-    resumed = False
-    explores = False
+    resumed: bool = False
+    """True once it has gone on from a checkpoint."""
+    explores: bool = False
     """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
     summary: RunSummary | None = None
     """How training ended, once it has."""
