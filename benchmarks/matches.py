@@ -133,7 +133,7 @@ def against(
         builder = run.env_builder("evaluation")
         number = len(builder.agents_env(0).agents)
         copies = 20 * number
-        env = AgentsVectorEnv(builder.agents_env, copies, tell_agents=builder.tell_agents)
+        env = AgentsVectorEnv(builder.agents_env, copies, agent_ids=builder.agent_ids)
         seats = np.arange(copies) % number
         mine = (np.arange(number) == seats[:, None]).reshape(-1)
         if opponent == RANDOM:

@@ -42,14 +42,14 @@ class EnvBuilder:
     purpose: str = "training"
     """What the environments are for, such as `training` and `evaluation`. Seeds of construction depend on it, and the
     hooks receive it."""
-    max_episode_steps: int | None = None
-    """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
-    tell_agents: bool = False
-    """Say in each row which of several agents acts, also where all have equal spaces; networks are chosen by it."""
     vectorised: bool = True
     """Use the natively vectorised form where there is one. A planner copies single environments, so it needs those."""
+    max_episode_steps: int | None = None
+    """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
+    agent_ids: bool = False
+    """A row says which of several agents acts, also where all have equal spaces; networks are chosen by it."""
     info_columns: tuple[str, ...] = ()
-    """Numbers of each step's `info` that the algorithm learns from."""
+    """Numbers of each step's `info` that a row has too, for the algorithm."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. An exception of a plugin gets a note that names the plugin.

@@ -12,7 +12,7 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
 from maze_core.envs.wrappers.twins import advice_for, forgotten, remembering
-from maze_core.models.several.groups import tells_agents
+from maze_core.models.several.groups import needs_agent_ids
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ class RunEnvironments:
             config.wrappers,
             seed=config.seed or 0,
             purpose=purpose,
-            max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
-            tell_agents=tells_agents(config.model),
             vectorised=self._vectorised,
+            max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
+            agent_ids=needs_agent_ids(config.model),
             info_columns=config.algorithm.plugin_class("algorithm").info_columns,
         )
 

@@ -28,7 +28,7 @@ def o(value):
 
 
 def sampler_of(make, steps, copies=1, **model):
-    env = Logged(make, copies, tell_agents="groups" in model)
+    env = Logged(make, copies, agent_ids="groups" in model)
     config = MlpConfig(name="mlp", hidden=[4], orthogonal_init=False, **model)
     torch.manual_seed(1)
     policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config)

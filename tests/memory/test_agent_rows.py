@@ -20,7 +20,7 @@ AGENT_ROWS = 6
 
 
 def sampler_of(env, kind, steps, **more):
-    env = AgentsVectorEnv(lambda _: env(), AGENT_ROWS // 3, tell_agents=more.get("groups", "shared") != "shared")
+    env = AgentsVectorEnv(lambda _: env(), AGENT_ROWS // 3, agent_ids=more.get("groups", "shared") != "shared")
     config = MlpConfig(
         name="mlp", hidden=[4], memory=kind, memory_size=3, memory_window=3, orthogonal_init=False, **more
     )

@@ -31,22 +31,22 @@ class AgentRowCodec:
 
     Args:
         env: one of the copies.
-        tell_agents: make actors of agents with equal spaces too, so that networks can be chosen by agent.
+        agent_ids: make actors of agents with equal spaces too, so that networks can be chosen by agent.
 
     Raises:
         ConfigError: there is no agent, one has no spaces, a space or a name is not supported, or an agent observes
             `critic` itself where the environment has a `critic_space`.
     """
 
-    def __init__(self, env: MultiAgentEnv, *, tell_agents: bool = False) -> None:
+    def __init__(self, env: MultiAgentEnv, *, agent_ids: bool = False) -> None:
         kinds = Kinds(_declared(env))
         self._kind_of = kinds.of
         self.counts_rounds = env.elapsed == "round"
         """True where the discount of a row counts the rounds of the environment, not the agent's own turns."""
-        self.tells_agents = tell_agents or self.counts_rounds or len(kinds.spaces) > 1
+        self.has_agent_ids = agent_ids or self.counts_rounds or len(kinds.spaces) > 1
         """True where each agent is an actor."""
         self.observation_space, self.action_space = next(iter(kinds.spaces.values()))
-        if self.tells_agents:
+        if self.has_agent_ids:
             self._numbers = {agent: number for number, agent in enumerate(kinds.of)}
             turn = {"actor": ActorId(kinds.of), "elapsed": spaces.Box(0, np.inf, (), np.float32)}
             self.observation_space = spaces.Dict({TURN: spaces.Dict(turn), **kinds.observation_spaces})
@@ -69,7 +69,7 @@ class AgentRowCodec:
         """Write what an agent's row shows before its first observation."""
         for kind, waiting in self._waiting.items():
             self._codecs[kind].write(tree, row, waiting)
-        if self.tells_agents:
+        if self.has_agent_ids:
             tree[ACTOR][row], tree[ELAPSED][row] = self._numbers[agent], 1
 
     def write(self, tree: Tree, row: int, agent: str, observation: Any) -> None:
@@ -102,7 +102,7 @@ class AgentRowCodec:
     def own_key(self, agent: str, key: str) -> str:
         """Return the key that a leaf of an agent's row has in the agent's own observation."""
         kind = self._kind_of[agent]
-        return key if not self.tells_agents else "observation" if key == kind else key.removeprefix(f"{kind}/")
+        return key if not self.has_agent_ids else "observation" if key == kind else key.removeprefix(f"{kind}/")
 
     def check_critic(self, critic: Any) -> None:
         """Raise ConfigError for what critics see, if it is not in its space."""
@@ -119,11 +119,11 @@ class AgentRowCodec:
 
     def own(self, agent: str, action: Any) -> Any:
         """Return an agent's part of the action of its row."""
-        return action[self._kind_of[agent]] if self.tells_agents else action
+        return action[self._kind_of[agent]] if self.has_agent_ids else action
 
     def _placed(self, kind: str, part: Any) -> Any:
         """Return a kind's observation or its space as the part of a row's."""
-        if not self.tells_agents:
+        if not self.has_agent_ids:
             return part
         return spaces.Dict({kind: part}) if isinstance(part, Space) else {kind: part}
 

@@ -43,7 +43,7 @@ class AgentsVectorEnv:
     When a copy's episode is over, the next one begins in the same step.
 
     Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`. What a row holds, and
-    what `tell_agents` changes, says `AgentRowCodec`.
+    what `agent_ids` changes, says `AgentRowCodec`.
 
     Raises:
         ConfigError: a space is not supported, or copies have different agents or spaces.
@@ -56,11 +56,11 @@ class AgentsVectorEnv:
         copies: int,
         first_index: int = 0,
         *,
-        tell_agents: bool = False,
+        agent_ids: bool = False,
         info_columns: Sequence[str] = (),
     ) -> None:
         self.first_index = first_index
-        self.envs, self._layout = _build(make, range(first_index, first_index + copies), tell_agents)
+        self.envs, self._layout = _build(make, range(first_index, first_index + copies), agent_ids)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the agents of each copy."""
         self.num_envs = copies * len(self.agents)
@@ -383,19 +383,19 @@ def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv |
     """
     if getattr(make, "several_agents", False):
         return AgentsVectorEnv(
-            make.agents_env, num_envs, first_index, tell_agents=make.tell_agents, info_columns=make.info_columns
+            make.agents_env, num_envs, first_index, agent_ids=make.agent_ids, info_columns=make.info_columns
         )
     return SerialVectorEnv(make, num_envs, first_index)
 
 
-def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
+def _build(make: MakeAgents, indices: range, agent_ids: bool) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
     """Build the copies, and what their rows hold; when one fails, close those already built."""
     envs: list[MultiAgentEnv] = []
     rows: list[AgentRowCodec] = []
     try:
         for index in indices:
             envs.append(make(index))
-            rows.append(AgentRowCodec(envs[-1], tell_agents=tell_agents))
+            rows.append(AgentRowCodec(envs[-1], agent_ids=agent_ids))
             if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
         check_apart(envs)

@@ -252,7 +252,7 @@ class Simulators:
         self._spare[0] = [first]
         self.agents: tuple[str, ...] = tuple(first.agents) if builder.several_agents else ()
         if self.agents:
-            self.agent_rows = AgentRowCodec(first, tell_agents=builder.tell_agents)
+            self.agent_rows = AgentRowCodec(first, agent_ids=builder.agent_ids)
             self.observation_space, self.action_space = self.agent_rows.observation_space, self.agent_rows.action_space
         else:
             self.observation_space, self.action_space = first.observation_space, first.action_space

@@ -140,7 +140,7 @@ class FilmRecorder:
         env: VectorEnv
         if builder.several_agents:
             made = [_AgentsCamera(builder.agents_env(index), reel) for index, reel in enumerate(reels)]
-            env = AgentsVectorEnv(made.__getitem__, num_envs, tell_agents=builder.tell_agents)
+            env = AgentsVectorEnv(made.__getitem__, num_envs, agent_ids=builder.agent_ids)
         else:
             env = SerialVectorEnv(lambda index: _Camera(builder(index), reels[index]), num_envs)
         self._folder.mkdir(parents=True, exist_ok=True)
