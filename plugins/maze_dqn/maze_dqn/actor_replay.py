@@ -68,7 +68,8 @@ class ActorReplay(Collector):
         )
         self._stored = StoredReplay(run, self.replay)
         policy = cast("ValueNetwork", copy.deepcopy(run.policy).cpu())
-        actor = ReplayActor(policy, run.env_builder("training"), run.seed, config)
+        # Without its class, which workers do not need: one of the program's own could not be sent to them.
+        actor = ReplayActor(policy, run.env_builder("training"), run.seed, config.bound_to(None))
         self._actors = run.workers(actor, config.num_actors)
         self._asked = self._taken = self._idle = 0
 

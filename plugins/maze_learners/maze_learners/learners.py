@@ -62,7 +62,9 @@ class Learners:
         names = {id(tensor): name for name, tensor in self._tensors.items()}
         if any(id(parameter) not in names for parameter in parameters):
             raise PluginError("the optimizer has parameters that are neither in the policy nor in modules()")
-        config = run.config.model_copy(update={"callbacks": _in_loss(run)})
+        # The runner without its class, which learners do not need: one of the program's own could not be sent.
+        parts = {"callbacks": _in_loss(run), "runner": run.config.runner.bound_to(None)}
+        config = run.config.model_copy(update=parts)
         policy = copy.deepcopy(run.policy).cpu()
         spaces = (run.observation_space, run.action_space)
         learned = [names[id(parameter)] for parameter in parameters]
