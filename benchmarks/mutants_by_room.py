@@ -279,9 +279,9 @@ MUTANTS = (
     Mutant(
         "workers explore as if steps were counted within a rollout",
         "workers",
-        "libraries/maze_onpolicy/maze_onpolicy/collect/remote.py",
-        "exploration, counted=False)",
-        "exploration, counted=True)",
+        "libraries/maze_onpolicy/maze_onpolicy/collect/collector.py",
+        "n_steps, counted=False)",
+        "n_steps, counted=True)",
     ),
     Mutant(
         "the optimizer is not saved",
@@ -392,7 +392,7 @@ MUTANTS = (
         "acting goes on with modules that were exchanged",
         "acting",
         _NETWORK,
-        "if not self._forward.stands():",
+        "if not self._forward.is_current():",
         "if False:",
     ),
     Mutant(

@@ -29,7 +29,7 @@ def authors() -> dict[str, str]:
     from maze_offpolicy.replay.joint import Joint
     from maze_offpolicy.replay.selectors import ByPriority, Drawn, Selector, Uniform
     from maze_onpolicy.collect.collector import RolloutCollector
-    from maze_onpolicy.collect.remote import RemoteCollector, RemoteSampler
+    from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper
     from maze_onpolicy.collect.sampler import Sampler
     from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
     from maze_onpolicy.data.reward_scale import RewardScale
@@ -84,7 +84,7 @@ def authors() -> dict[str, str]:
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
         *(LogitsConfig, GaussianConfig),
-        *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
+        *(Collector, RolloutCollector, ReplayCollector, Sampler, RemoteSampler, RemoteStepper),
         *(ReplayMemory, TargetMemory, RewardScale, Tasks, TaskJob, TaskRollouts),
         *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),

@@ -49,7 +49,7 @@ def estimate_statistics(
     agent, stepper = RuleAgent(policy, rngs, env.action_space), Stepper(env, EpisodeSeeds(seed, Purpose.NORMALIZATION))
     seen = _Seen(normalizer, env)
     with isolated_rng(integer_seed(seed, Purpose.NORMALIZATION)):
-        stepper.begin(seen.room({}))
+        stepper.reset(seen.next_buffer({}))
         while seen.steps < wanted.steps:
             stepper.step(agent, seen)
         seen.show()
@@ -65,7 +65,7 @@ class _Seen:
         self._specs, self._num_envs = space_specs(env.observation_space, "observation"), env.num_envs
         self._rows: list[Tree] = []
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays: the current ones are kept."""
         return allocate(self._specs, (self._num_envs,))
 

@@ -117,7 +117,8 @@ class Looks(Plugin):
     def on_epoch_end(self, run: Run, epoch: Any) -> None:
         builder = EnvBuilder(run.config.env, seed=run.seed, purpose="looking")
         env, seeds = SerialVectorEnv(builder, 2), EpisodeSeeds(run.seed, Purpose.PLUGIN, (9, run.epoch))
-        rollout = Sampler(run.policy, env, 5, seeds, torch.Generator().manual_seed(run.epoch)).collect()
+        network = NetworkAgent.sampling(run.policy, 2, torch.Generator().manual_seed(run.epoch))
+        rollout = Sampler(network, env, 5, seeds).collect()
         env.close()
         ends = [Episode(row, 0, float(rewards.sum()), len(rewards)) for row, rewards in enumerate(rollout.rewards.T)]
         self.seen = [each.episode_return for each in ends]

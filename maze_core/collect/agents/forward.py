@@ -34,7 +34,7 @@ _FEW = 131_072
 class Forward(Protocol):
     """Chooses actions for B observations at a time, with the parameters of the moment."""
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return True if nothing has changed that would make another way, or another look, necessary."""
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
@@ -71,7 +71,7 @@ class TorchForward:
         self._device = next(policy.parameters()).device
         self._elsewhere = self._device.type != "cpu"
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return False: it is built anew as quickly as it is compared."""
         return False
 
@@ -124,7 +124,7 @@ class NumpyForward:
         self._heads = [(key, _HEADS[type(head)](head, rows)) for key, head in heads]
         self._most_likely = most_likely
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return True while the arrays are those of the policy, and torch would compute the same."""
         same = self._policy.plain_heads() == self._given and self._trunk.dense_layers == self._dense
         return same and self._look.holds()

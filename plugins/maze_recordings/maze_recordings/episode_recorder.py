@@ -76,7 +76,7 @@ def play(
     with ExitStack() as stack:
         if planning is not None and isinstance(agent, NetworkAgent):
             agent = stack.enter_context(releasing(planning.agent(agent, env, seeds)))
-        stepper.begin(recording.room({}))
+        stepper.reset(recording.next_buffer({}))
         following = 0
         while following < count and not stopped():
             stepper.step(agent, recording)
@@ -132,7 +132,7 @@ class _Recording:
         if isinstance(env, SerialVectorEnv | AgentsVectorEnv):
             env.keep_raw()
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays, since the current ones may be kept."""
         return allocate(self._specs, (self._rows,))
 

@@ -64,7 +64,7 @@ class SelfPlay(Collector):
     def play(self, steps: int) -> None:
         """Let every environment take some steps."""
         if not self._stepper.started:
-            self._stepper.begin(self._now)
+            self._stepper.reset(self._now)
         self._stepper.step(self._agent, self, steps)
 
     def sample(self, count: int) -> Batch:
@@ -74,7 +74,7 @@ class SelfPlay(Collector):
 
     # The sink
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
         return self._spare
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_onpolicy.collect.remote import RemoteCollector, can_share_replay
+from maze_onpolicy.collect.remote import RemoteStepper, can_share_replay
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import Count, varies
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, torch_generator
+from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import subtree
-from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+from maze_core.collect.agents.network import training_agent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.policies.base import build_policy_plugin
@@ -90,7 +90,7 @@ class ReplayCollector(Collector):
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
     A step is one forward pass for all environments, one vector step and writes into the buffer's arrays. Where the
-    runner has workers that can do the same, they take the `n_steps` on their own (`RemoteCollector`).
+    runner has workers that can do the same, they take the `n_steps` on their own (`RemoteStepper`).
 
     Args:
         run: provides environments, policy and counters.
@@ -145,17 +145,12 @@ class ReplayCollector(Collector):
         self._due = Fraction(0)
         shared = run.planning("training") is None and can_share_replay(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs, collecting=shared)
-        drawn_from = torch_generator(run.seed, Purpose.POLICY_NOISE)
-        noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
-        self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=env.num_envs)
-        self._agent.stand(env.num_envs)
+        self._agent = training_agent(run, env, exploration)
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._planning = run.planning_agent(self._agent, env, seeds)
-        self._stepper = Stepper(env, seeds)
-        self._remote = None
-        if shared:
-            self._remote = RemoteCollector.of(run, env, self._agent, seeds, n_steps, exploration, counted=True)
+        self._remote = RemoteStepper.of(run, env, seeds, self._agent, n_steps, counted=True) if shared else None
+        self._stepper = self._remote or Stepper(env, seeds)
         self._warm = False
         self.replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals, selector, transforms)
         self._stored = StoredReplay(run, self.replay)
@@ -214,26 +209,21 @@ class ReplayCollector(Collector):
         return True
 
     def _take_first_steps(self) -> bool:
+        # A planner follows the episodes that the first policy begins: it goes on with them.
+        agent = (self._planning or self._agent).beside(self._first_agent)
         self._begin()
         while self.replay.steps < self._initial_steps or not self.replay.ready:
             if self._run.interrupted or self._run.steps_done:
                 return False
-            self._take_some_first_steps()
+            missing = max(1, steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs))
+            if self._remote is None or not self._remote.take(self._first_agent, self._sink, missing):
+                self._stepper.step(agent, self._sink)
             self._run.keep_state()
         if self._agent.memory is not None and isinstance(self.replay.selector, BySequence):
             # It goes on with these episodes.
             remembered = self.replay.selector.memory(*self._sink.open)
             self._agent.memory.load_state(subtree(remembered, f"{POLICY}/"))
         return True
-
-    def _take_some_first_steps(self) -> None:
-        stepper, agent, sink = self._stepper, self._first_agent, self._sink
-        if self._planning is not None:
-            stepper.step(self._planning.beside(agent), sink)
-            return
-        missing = max(1, steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs))
-        if self._remote is None or not self._remote.take(stepper, agent, sink, missing):
-            stepper.step(agent, sink)
 
     def collect(self) -> int:
         """Step every environment `n_steps` times with the current policy; return the number of updates that are due.
@@ -242,13 +232,11 @@ class ReplayCollector(Collector):
         """
         self._begin()
         before = self.replay.steps
-        if self._remote is None:
+        if self._remote is not None:
+            self._remote.collect(self._sink)
+        else:
             self._agent.expect(self._n_steps)
             self._stepper.step(self._planning or self._agent, self._sink, self._n_steps)
-        else:
-            rollout = self._remote.collect(self._stepper)
-            self._stepper.follow(self._agent, self._sink, rollout)
-            self._remote.remember(rollout)
         due, self._due = divmod(self._due + self._utd * (self.replay.steps - before), 1)
         return due
 
@@ -261,7 +249,7 @@ class ReplayCollector(Collector):
 
     def _begin(self) -> None:
         if not self._stepper.started:
-            self._stepper.begin(self._sink.obs)
+            self._stepper.reset(self._sink.obs)
             self._sink.begin()
 
     def _count(self, result: StepResult) -> None:

@@ -31,7 +31,7 @@ class ReplaySink:
         env: the environments.
         normalizer: learns from every observation that is acted on; None: there is none.
         device: where the normaliser is.
-        on_step: told of each step of the environments.
+        on_step: called with each step of the environments.
 
     Raises:
         RunError: a mask forbids every choice.
@@ -62,7 +62,7 @@ class ReplaySink:
         if self._in_place:
             self._replay.begin(self.obs)
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
         return self._spare
 

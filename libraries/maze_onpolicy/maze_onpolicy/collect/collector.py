@@ -11,6 +11,7 @@ from maze_core.base.free_ram import check_memory
 from maze_core.base.saved_state import OrLeftOut, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.base.tree import flat_rows, take_rows
+from maze_core.collect.agents.network import training_agent
 from maze_core.collect.collector import Collector
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import actors_of
@@ -19,7 +20,7 @@ from maze_core.envs.vector import copies_of
 from maze_core.plugins.config.params import setting
 from maze_onpolicy.collect.actor_metrics import actor_metrics
 from maze_onpolicy.collect.agent_groups import AgentGroups
-from maze_onpolicy.collect.remote import RemoteSampler, can_share
+from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper, can_share
 from maze_onpolicy.collect.resident import ResidentSampler
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.data.reward_scale import RewardScale
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.network import NetworkAgent
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
@@ -76,17 +78,19 @@ class RolloutCollector(Collector):
         self._reward_scale = reward_scale
         self._actors = actors_of(run.observation_space)
         self._groups = AgentGroups(run)
-        noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         plain = not run.hooks.wraps_agent and run.planning("training") is None
         shared = plain and can_share(run, exploration)
         _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
         env = run.training_env(num_envs, collecting=shared)
         self._rows = env.num_envs
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
-        remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
-        resident = self._resident(env, n_steps, seeds, noise) if plain and exploration is None else None
+        network = training_agent(run, env, exploration)
+        # Workers that take steps on their own come first, then the device, then one step at a time in this process.
+        stepper = RemoteStepper.of(run, env, seeds, network, n_steps, counted=False) if shared else None
+        remote = None if stepper is None else RemoteSampler(network, stepper)
+        resident = self._resident(env, n_steps, seeds) if plain and exploration is None else None
         self._sampler: Sampler | RemoteSampler | ResidentSampler = (
-            remote or resident or self._lockstep(env, n_steps, seeds, noise, exploration)
+            remote or resident or self._lockstep(network, env, n_steps, seeds)
         )
 
     @classmethod
@@ -99,29 +103,18 @@ class RolloutCollector(Collector):
         """
         return cls(run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config))
 
-    def _lockstep(
-        self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds, noise: torch.Generator, exploration: Exploration | None
-    ) -> Sampler:
+    def _lockstep(self, network: NetworkAgent, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> Sampler:
         """Return a sampler that steps the environments together, one forward for all."""
         run, copies = self._run, copies_of(env)
-        return Sampler(
-            run.policy,
-            env,
-            n_steps,
-            seeds,
-            noise,
-            lambda: self._show_progress(copies),
-            exploration,
-            lambda agent: run.planning_agent(agent, env, seeds) or run.hooks.wrap_agent(run, agent, env),
-        )
+        agent = run.planning_agent(network, env, seeds) or run.hooks.wrap_agent(run, network, env)
+        return Sampler(network, env, n_steps, seeds, agent=agent, on_step=lambda: self._show_progress(copies))
 
-    def _resident(
-        self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds, noise: torch.Generator
-    ) -> ResidentSampler | None:
+    def _resident(self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> ResidentSampler | None:
         """Return a sampler whose rollouts stay on the device, where the environment and all who read them allow it."""
         run, copies = self._run, copies_of(env)
         if not run.algorithm.supports_tensors or run.hooks.changes_rollouts or run.config.learners > 1:
             return None
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         return ResidentSampler.of(run.policy, env, n_steps, seeds, noise, lambda: self._show_progress(copies))
 
     @property
