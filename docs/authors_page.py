@@ -100,7 +100,7 @@ def authors() -> dict[str, str]:
 
 def _functions() -> str:
     """The functions that plugins call besides the members of classes."""
-    from maze_offpolicy.collect.collector import steps_of_each
+    from maze_offpolicy.collect.sizes import steps_of_each
     from maze_offpolicy.learn.deterministic import check_deterministic, most_likely
     from maze_offpolicy.learn.quantile_loss import quantile_huber
     from maze_offpolicy.models.critics import build_critics

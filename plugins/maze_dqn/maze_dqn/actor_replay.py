@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from maze_offpolicy.collect.collector import check_replay_sizes
-from maze_offpolicy.collect.stored import StoredReplay
+from maze_offpolicy.collect.run_replay import StoredReplay
+from maze_offpolicy.collect.sizes import check_replay_sizes
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_onpolicy.collect.assembler import Assembler
 from maze_onpolicy.collect.collector import learn_observations

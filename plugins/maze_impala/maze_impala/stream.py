@@ -6,8 +6,7 @@ import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from maze_onpolicy.collect.actor_metrics import actor_metrics
-from maze_onpolicy.collect.agent_groups import GROUP, AgentGroups
+from maze_onpolicy.collect.several_agents import GROUP, AgentGroups, actor_metrics
 from maze_onpolicy.data.reward_scale import RewardScale
 
 from maze_core.base.errors import RunError

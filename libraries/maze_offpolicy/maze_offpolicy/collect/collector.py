@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_onpolicy.collect.remote import RemoteStepper, can_share_replay
 
-from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import Count, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import subtree
@@ -18,13 +17,10 @@ from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper
 from maze_core.data.sequences import POLICY
 from maze_core.plugins.config.assembly import policy_part
-from maze_core.plugins.config.params import setting
 from maze_offpolicy.collect.demonstrations import load_demonstrations
-from maze_offpolicy.collect.memory import check_sequences
-from maze_offpolicy.collect.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
+from maze_offpolicy.collect.run_replay import StoredReplay, replay_of
 from maze_offpolicy.collect.sink import ReplaySink
-from maze_offpolicy.collect.stored import StoredReplay
-from maze_offpolicy.collect.stores import replay_of
+from maze_offpolicy.collect.sizes import check_replay_sizes, check_sequences, steps_of_each
 from maze_offpolicy.replay.by_sequence import BySequence
 
 if TYPE_CHECKING:
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
     from maze_core.collect.agents.exploration import Exploration
     from maze_core.data.batch import Batch
     from maze_core.envs.vector import StepResult, VectorEnv
-    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.hookspecs import Run
     from maze_offpolicy.collect.demonstrations import Demonstrations
     from maze_offpolicy.collect.memory import ReplayMemory
@@ -43,47 +38,6 @@ if TYPE_CHECKING:
 
 _FIRST = 1
 # Separates the first policy's random numbers from the policy's noise.
-
-
-def check_replay_sizes(config: RunConfig, capacity: int, num_envs: int, first_steps: int) -> None:
-    """Raise ConfigError for sizes of an off-policy algorithm that contradict each other.
-
-    Args:
-        config: of the run; its algorithm may call the sizes otherwise than the bundled ones do.
-        capacity: rows of the buffer.
-        num_envs: number of environments.
-        first_steps: steps before learning begins.
-    """
-    algorithm = config.algorithm
-    size, first = (setting(algorithm, name) for name in ("replay_buffer_size", "initial_buffer_size"))
-    if first_steps > capacity:
-        raise ConfigError(
-            f"the first {first_steps:,} steps do not fit into a buffer of {capacity:,}",
-            first,
-            "Take fewer of them, or a larger buffer.",
-        )
-    if config.steps is not None and config.steps <= first_steps:
-        raise ConfigError(
-            f"the first {first_steps:,} steps are taken before learning begins, but the run has only {config.steps:,}",
-            first,
-            "Lower it, or raise steps.",
-        )
-    if capacity < 8 * num_envs:
-        raise ConfigError(f"the buffer must have at least {8 * num_envs} rows for {num_envs} environments", size)
-    if getattr(algorithm, "her_goals", 0):
-        _check_hindsight(algorithm)
-
-
-def _check_hindsight(algorithm: Any) -> None:
-    if getattr(algorithm, "n_step", 1) > 1:
-        raise refused(N_STEP, HINDSIGHT)
-    if getattr(algorithm, "prioritized", False):
-        raise refused(PRIORITIES, HINDSIGHT)
-
-
-def steps_of_each(collect_steps: int, num_envs: int) -> int:
-    """Return how many steps each of N environments takes so that all take at least `collect_steps` together."""
-    return -(-collect_steps // num_envs)
 
 
 class ReplayCollector(Collector):
@@ -149,6 +103,7 @@ class ReplayCollector(Collector):
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._planning = run.planning_agent(self._agent, env, seeds)
+        # The sink counts each step when it sees it, so exploration that follows the count changes within a collection.
         self._remote = RemoteStepper.of(run, env, seeds, self._agent, n_steps, counted=True) if shared else None
         self._stepper = self._remote or Stepper(env, seeds)
         self._warm = False
@@ -177,20 +132,7 @@ class ReplayCollector(Collector):
     # Collecting
 
     def _load_demonstrations(self, path: Path) -> Demonstrations:
-        """Return them with rewards in the units of the run. Raises ConfigError if the buffer is too small."""
-        algorithm = self._run.config.algorithm
-        where = setting(algorithm, "initial_demonstrations")
-        recorded = load_demonstrations(self._run, self._env, path, where)
-        rows = recorded.steps + len(recorded)
-        of_size = setting(algorithm, "replay_buffer_size")
-        if rows > self.replay.capacity - 2 * self._env.num_envs:
-            raise ConfigError(
-                f"the {len(recorded):,} recorded episodes need {rows:,} rows, but the replay buffer has "
-                f"{self.replay.capacity:,}",
-                where,
-                f"Set {of_size} to at least {rows + 2 * self._env.num_envs:,}.",
-            )
-        return recorded
+        return load_demonstrations(self._run, self._env, path, self.replay.capacity)
 
     def warm_up(self) -> bool:
         """Add the demonstrations, or let the first policy act until the buffer has received `initial_steps` steps.

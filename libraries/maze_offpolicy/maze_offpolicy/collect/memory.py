@@ -11,7 +11,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import subtree, to_device
 from maze_core.data.sequences import POLICY, Sequences
 from maze_core.models.memory import Memory, remembers
-from maze_core.plugins.config.params import setting
 from maze_offpolicy.replay.by_sequence import BySequence
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.hookspecs import Run
 
 
@@ -140,38 +138,6 @@ def memory_builder(run: Run) -> Callable[[int], Memory] | None:
             "Next: --set model.memory=gru",
         )
     return cast("Callable[[int], Memory]", config.make_memory)
-
-
-def check_sequences(config: RunConfig, memory: ReplayMemory, capacity: int, num_envs: int, agent_rows: int) -> None:
-    """Raise ConfigError for sizes of an off-policy algorithm with memory that contradict each other.
-
-    Args:
-        config: of the run.
-        memory: the lengths of its sequences.
-        capacity: rows of the buffer.
-        num_envs: number of environments.
-        agent_rows: the number of agents in all of them.
-    """
-    where, length = setting(config.algorithm, "sequence_length"), memory.length
-    fewest = 2 * (length + memory.burn_in + 1) * agent_rows
-    if capacity < fewest:
-        whose = f"{num_envs} environments" if agent_rows == num_envs else f"{agent_rows} agents"
-        read = f" and the {memory.burn_in:,} before them" if memory.burn_in else ""
-        raise ConfigError(
-            f"two sequences of {length:,} steps{read} for each of {whose} need {fewest:,} rows, "
-            f"but the replay buffer has {capacity:,}",
-            where,
-            "Lower it, or take a larger buffer.",
-        )
-    # Steps of all environments until the first sequence is complete, if no episode ends before.
-    first = length * num_envs
-    if config.steps is not None and config.steps <= first:
-        raise ConfigError(
-            f"{num_envs} environments take {first:,} steps for their first sequences of {length:,}, but the "
-            f"run has only {config.steps:,}",
-            where,
-            "Lower it, or raise steps.",
-        )
 
 
 def _joined(trees: Mapping[str, TensorTree]) -> TensorTree:

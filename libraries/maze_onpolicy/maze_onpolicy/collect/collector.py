@@ -18,11 +18,10 @@ from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
 from maze_core.plugins.config.params import setting
-from maze_onpolicy.collect.actor_metrics import actor_metrics
-from maze_onpolicy.collect.agent_groups import AgentGroups
 from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper, can_share
 from maze_onpolicy.collect.resident import ResidentSampler
 from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.collect.several_agents import AgentGroups, actor_metrics
 from maze_onpolicy.data.reward_scale import RewardScale
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class RolloutCollector(Collector):
         self._rows = env.num_envs
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         network = training_agent(run, env, exploration)
-        # Workers that take steps on their own come first, then the device, then one step at a time in this process.
+        # Steps are counted when the rollout is complete: exploration that follows the count stays as it is within one.
         stepper = RemoteStepper.of(run, env, seeds, network, n_steps, counted=False) if shared else None
         remote = None if stepper is None else RemoteSampler(network, stepper)
         resident = self._resident(env, n_steps, seeds) if plain and exploration is None else None
