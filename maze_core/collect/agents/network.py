@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.hookspecs import Run
 
 
-class Noise(Protocol):
+class NoiseSource(Protocol):
     """Where the chance in sampled actions comes from."""
 
     def draw(self, policy: Policy, steps: int) -> TensorTree:
@@ -109,7 +109,7 @@ class NetworkAgent(Agent):
     def __init__(
         self,
         policy: Policy,
-        noise: Noise | None,
+        noise: NoiseSource | None,
         *,
         exploration: Exploration | None = None,
         fast_rows: int | None = None,
@@ -127,7 +127,7 @@ class NetworkAgent(Agent):
         self._forward = self._fastest()
 
     @classmethod
-    def sampling(cls, policy: Policy, rows: int, noise: torch.Generator | Noise) -> Self:
+    def sampling(cls, policy: Policy, rows: int, noise: torch.Generator | NoiseSource) -> Self:
         """Return the agent that collects what is learned from in so many rows, with samples of the policy."""
         shared = SharedNoise(rows, noise) if isinstance(noise, torch.Generator) else noise
         return cls(policy, shared, fast_rows=rows)._remembering(rows)

@@ -70,6 +70,7 @@ class AgentRowSink:
         rollout.clear()
         self.steps = 0
         self._count[:] = 0
+        # Open actions become row 0 of the next rollout, and were chosen before the policy learnt from this one.
         rollout.carried = np.where(self._assembler.open, self._assembler.log_prob, np.float32(np.nan))
         return self._now
 
@@ -94,7 +95,7 @@ class AgentRowSink:
 
     def _write(self, done: Transitions) -> None:
         rollout, rows = self.rollout, done.rows
-        at = self._count[rows]
+        at = self._count[rows]  # the next free row of each agent
         put_rows(rollout.obs, (at, rows), done.obs)
         put_rows(rollout.actions, (at, rows), done.actions)
         rollout.rewards[at, rows], rollout.valid[at, rows] = done.rewards, True
@@ -116,6 +117,7 @@ class AgentRowSink:
         """End the rollout: complete the rows behind the transitions."""
         rollout, steps, opened = self.rollout, len(self.rollout.rewards), self._assembler.open
         obs, actions = self._assembler.obs, self._assembler.actions
+        # The value of row n_i continues the last transition; the rows behind it only have to be readable.
         for i, count in enumerate(self._count.tolist()):
             for key, leaf in rollout.obs.items():
                 leaf[count:, i] = obs[key][i] if opened[i] else self._now[key][i]

@@ -25,8 +25,6 @@ from maze_onpolicy.collect.several_agents import AgentGroups, actor_metrics
 from maze_onpolicy.data.reward_scale import RewardScale
 
 if TYPE_CHECKING:
-    from gymnasium import Space
-
     from maze_core.collect.agents.exploration import Exploration
     from maze_core.collect.agents.network import NetworkAgent
     from maze_core.data.rollout import Rollout
@@ -35,10 +33,10 @@ if TYPE_CHECKING:
     from maze_core.plugins.hookspecs import Run
 
 
-def _check_rollout(run: Run, space: Space[Any], num_envs: int, n_steps: int) -> None:
+def _check_rollout(run: Run, num_envs: int, n_steps: int) -> None:
     """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
-    specs = space_specs(space, "observation")
-    needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
+    specs = space_specs(run.observation_space, "observation")
+    needed = 2 * allocated_bytes(specs, (n_steps + 1, run.rows_of(num_envs)))
     check_memory(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
 
 
@@ -79,7 +77,7 @@ class RolloutCollector(Collector):
         self._groups = AgentGroups(run)
         plain = not run.hooks.wraps_agent and run.planning("training") is None
         shared = plain and can_share(run, exploration)
-        _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
+        _check_rollout(run, num_envs, n_steps)
         env = run.training_env(num_envs, collecting=shared)
         self._rows = env.num_envs
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)

@@ -98,7 +98,7 @@ class ResidentSampler:
             RunError: the environment failed, or returned what cannot be used.
         """
         if not self._started:
-            self._stand(lambda out: self._env.reset(self._seeds, out))
+            self._begin(lambda out: self._env.reset(self._seeds, out))
         for leaf in self._obs.values():
             leaf[0] = leaf[-1]
         self._ends_given.clear()
@@ -121,12 +121,12 @@ class ResidentSampler:
         """Restore the result of `state()`; new episodes begin."""
         self._noise.load_state(state)
         if state["env"] is not None:
-            self._stand(lambda out: self._env.restore(self._seeds, state["env"], out))
+            self._begin(lambda out: self._env.restore(self._seeds, state["env"], out))
 
-    def _stand(self, begin: Callable[[Tree], None]) -> None:
-        """Begin episodes, and go on from their first observations."""
+    def _begin(self, write: Callable[[Tree], None]) -> None:
+        """Go on from the current observations, which `write` puts into an array after it has begun episodes."""
         out = allocate(space_specs(self._env.observation_space, "observation"), (self._env.num_envs,))
-        begin(out)
+        write(out)
         for key, leaf in to_tensors(out).items():
             self._obs[key][-1].copy_(leaf)
         self._started = True
