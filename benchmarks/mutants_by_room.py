@@ -138,14 +138,14 @@ MUTANTS = (
     Mutant(
         "who waits remembers what it did not act on",
         "memory",
-        "maze_core/collect/agents/memory.py",
+        "maze_core/collect/agents/row_memory.py",
         "with_rows(state, index, take_rows(self.before, index))",
         "dict(state)",
     ),
     Mutant(
         "an episode begins with the memory of the last one",
         "memory",
-        "maze_core/collect/agents/memory.py",
+        "maze_core/collect/agents/row_memory.py",
         "with_rows(self._state, index, fresh)",
         "dict(self._state)",
     ),
@@ -279,7 +279,7 @@ MUTANTS = (
     Mutant(
         "workers explore as if steps were counted within a rollout",
         "workers",
-        "libraries/maze_onpolicy/maze_onpolicy/collect/collector.py",
+        "libraries/maze_onpolicy/maze_onpolicy/collect/rollout_collector.py",
         "n_steps, counted=False)",
         "n_steps, counted=True)",
     ),

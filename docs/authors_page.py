@@ -19,8 +19,8 @@ from maze_core.plugins.hookspecs import HookSpecs
 def authors() -> dict[str, str]:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
     from maze_devkit import Case, Trial
-    from maze_offpolicy.collect.collector import ReplayCollector
-    from maze_offpolicy.collect.memory import ReplayMemory, TargetMemory
+    from maze_offpolicy.collect.replay_collector import ReplayCollector
+    from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
     from maze_offpolicy.learn.targets import Target
     from maze_offpolicy.models.critics import StateActionCritics
     from maze_offpolicy.models.joint_actions import JointActions
@@ -28,8 +28,8 @@ def authors() -> dict[str, str]:
     from maze_offpolicy.replay.by_sequence import BySequence
     from maze_offpolicy.replay.joint import Joint
     from maze_offpolicy.replay.selectors import ByPriority, Drawn, Selector, Uniform
-    from maze_onpolicy.collect.collector import RolloutCollector
     from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper
+    from maze_onpolicy.collect.rollout_collector import RolloutCollector
     from maze_onpolicy.collect.sampler import Sampler
     from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
     from maze_onpolicy.data.reward_scale import RewardScale

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.plugins import discovery

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
-from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError

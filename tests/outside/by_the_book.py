@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from gymnasium import spaces
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_offpolicy.collect.memory import ReplayMemory
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_offpolicy.collect.replay_memory import ReplayMemory
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.replay.joint import Joint
 from maze_offpolicy.replay.selectors import ByPriority, Uniform
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.data.reward_scale import RewardScale
 from maze_onpolicy.learn.advantages import advantage_rows

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.base.tree import TensorTree, Tree
-    from maze_core.collect.agents.memory import RowMemory
+    from maze_core.collect.agents.row_memory import RowMemory
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.

@@ -11,7 +11,7 @@ from maze_offpolicy.collect.run_replay import StoredReplay
 from maze_offpolicy.collect.sizes import check_replay_sizes
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_onpolicy.collect.assembler import Assembler
-from maze_onpolicy.collect.collector import learn_observations
+from maze_onpolicy.collect.rollout_collector import learn_observations
 
 from maze_core.base.saved_state import Count, varies
 from maze_core.base.tree import take_rows

@@ -14,7 +14,7 @@ from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.tree import copy_tree, put_rows, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import TorchForward
-from maze_core.collect.agents.memory import RowMemory
+from maze_core.collect.agents.row_memory import RowMemory
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:

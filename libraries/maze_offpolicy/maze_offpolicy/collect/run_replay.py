@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch
     from maze_core.envs.vector import VectorEnv
     from maze_core.plugins.hookspecs import Run
-    from maze_offpolicy.collect.memory import ReplayMemory
+    from maze_offpolicy.collect.replay_memory import ReplayMemory
     from maze_offpolicy.replay.frames import FrameStack
     from maze_offpolicy.replay.selectors import Selector
     from maze_offpolicy.replay.transforms import Transform

@@ -10,7 +10,7 @@ from maze_offpolicy.collect.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
-    from maze_offpolicy.collect.memory import ReplayMemory
+    from maze_offpolicy.collect.replay_memory import ReplayMemory
 
 
 def steps_of_each(collect_steps: int, num_envs: int) -> int:

@@ -20,7 +20,7 @@ from maze_onpolicy.collect.rollout_sink import empty_rollout
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.collect.agents.agent import Choice
-    from maze_core.collect.agents.memory import RowMemory
+    from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
     from maze_onpolicy.data.transitions import Transitions

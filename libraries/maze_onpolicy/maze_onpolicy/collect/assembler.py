@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from maze_core.base.tree import TensorTree, Tree
-    from maze_core.collect.agents.memory import RowMemory
+    from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.vector import StepResult
 
     LogProbs = Callable[[Tree, Tree, Tree], np.ndarray]

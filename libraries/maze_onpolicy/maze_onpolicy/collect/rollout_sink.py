@@ -10,7 +10,7 @@ import torch
 
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.agents.forward import TorchForward
-from maze_core.collect.agents.memory import RowMemory
+from maze_core.collect.agents.row_memory import RowMemory
 from maze_core.data.rollout import Rollout
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs

@@ -18,8 +18,8 @@ from maze_core.collect.stepper import Stepper
 from maze_core.data.sequences import POLICY
 from maze_core.plugins.config.assembly import policy_part
 from maze_offpolicy.collect.demonstrations import load_demonstrations
+from maze_offpolicy.collect.replay_sink import ReplaySink
 from maze_offpolicy.collect.run_replay import StoredReplay, replay_of
-from maze_offpolicy.collect.sink import ReplaySink
 from maze_offpolicy.collect.sizes import check_replay_sizes, check_sequences, steps_of_each
 from maze_offpolicy.replay.by_sequence import BySequence
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.plugins.hookspecs import Run
     from maze_offpolicy.collect.demonstrations import Demonstrations
-    from maze_offpolicy.collect.memory import ReplayMemory
+    from maze_offpolicy.collect.replay_memory import ReplayMemory
     from maze_offpolicy.replay.selectors import Selector
     from maze_offpolicy.replay.transforms import Transform
 
