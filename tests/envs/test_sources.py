@@ -187,9 +187,9 @@ def test_environments_need_no_torch():
         "maze_core.envs.sources.factory",
         "maze_core.envs.sources.gymnasium",
         "maze_core.envs.native",
-        "maze_local.lockstep.vector_env",
+        "maze_local.pooled_envs",
         "maze_core.envs.serial",
-        "maze_local.lockstep.worker",
+        "maze_local.env_task",
         "maze_core.collect.pools.dev",
         "maze_local.runner",
     )

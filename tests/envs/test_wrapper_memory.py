@@ -7,7 +7,6 @@ import gymnasium
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -21,6 +20,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
+from tests.process_envs import process_envs
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 
@@ -192,7 +192,7 @@ def test_what_outlasts_an_episode_is_restored(processes, wrappers):
 
     def start():
         builder = build(SeededWalk, *wrappers)
-        return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
+        return process_envs(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
 
     env, again = start(), start()
     out = begin(env)
@@ -223,7 +223,7 @@ def test_memory_is_put_back_before_the_next_reset(processes):
 
     def start():
         builder = build(SeededWalk, "curriculum", "growing")
-        return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
+        return process_envs(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
 
     env, again = start(), start()
     drive(env, begin(env), range(17))
@@ -269,7 +269,7 @@ def test_rewards_that_do_not_repeat_themselves_are_warned_of(processes):
 
     def start():
         builder = build(SeededWalk, "forgetful")
-        return ProcessVectorEnv(builder, 2, processes) if processes else SerialVectorEnv(builder, 2)
+        return process_envs(builder, 2, processes) if processes else SerialVectorEnv(builder, 2)
 
     env, again = start(), start()
     out = begin(env)

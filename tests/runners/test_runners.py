@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
-from maze_local.lockstep.vector_env import ProcessVectorEnv
+from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.runner import LocalConfig, LocalRunner
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -49,7 +49,7 @@ def test_both_runners_give_the_same_episodes():
     dev = DevRunner(DevConfig()).vector_env(builder(plugin), 4)
     local = LocalRunner(LocalConfig(workers=2)).vector_env(builder(plugin), 4)
     assert isinstance(dev, SerialVectorEnv)
-    assert isinstance(local, ProcessVectorEnv)
+    assert isinstance(local, PooledVectorEnv)
     seen = []
     for env in (dev, local):
         out = allocate(space_specs(env.observation_space, "observation"), (4,))
@@ -65,5 +65,5 @@ def test_both_runners_give_the_same_episodes():
 
 def test_no_more_workers_than_environments():
     local = LocalRunner(LocalConfig(workers=9)).vector_env(builder(FactorySource.of(SeededWalk)), 2)
-    assert len(local.pids) == 2
+    assert len(local.workers.pids) == 2
     local.close()

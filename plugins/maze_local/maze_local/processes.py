@@ -49,12 +49,10 @@ _PRELOADED = (
     "maze_core.data.rollout",
     "maze_core.envs.builder",
     "maze_core.envs.sources.factory",
-    "maze_local.lockstep.worker",
-    "maze_local.worker_envs",
     "maze_core.models.mlp",
     "maze_core.plugins.manager",
     "maze_local.process_worker",
-    "maze_local.worker_envs_task",
+    "maze_local.env_task",
 )
 """What worker processes import, once for all of them: a network and what steps environments take 0.15 s in each.
 
