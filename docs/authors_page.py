@@ -56,10 +56,10 @@ def authors() -> dict[str, str]:
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.side_learner import SideLearner
     from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
-    from maze_core.models.distributions.base import Distribution
-    from maze_core.models.distributions.box import BoxScale
+    from maze_core.models.distributions.base import Distribution, TreeDistribution
     from maze_core.models.distributions.chosen import HeadOptions
-    from maze_core.models.heads import (
+    from maze_core.models.distributions.continuous import BoxScale
+    from maze_core.models.families import (
         BernoulliHead,
         BetaHead,
         CategoricalHead,
@@ -71,7 +71,6 @@ def authors() -> dict[str, str]:
     from maze_core.models.inputs import FlatInput
     from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.run.episodes.statistics import EpochStatistics
     from maze_core.run.progress import RunProgress
     from maze_core.run.run import Run
@@ -112,8 +111,7 @@ def _functions() -> str:
 
     from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
     from maze_core.data.batch import mean_of_rows
-    from maze_core.learn.algorithm import learning_parameters
-    from maze_core.learn.schedules import scheduled
+    from maze_core.learn.algorithm import learning_parameters, scheduled
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
     from maze_core.models.memory import distribution_of, value_of

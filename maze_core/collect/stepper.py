@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.saved_state import Count, Each, OrNone, varies
 from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice

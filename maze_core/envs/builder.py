@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, PluginError
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
-from maze_core.envs.several.wrapping import FOR_AGENTS, around_agents, idle
+from maze_core.envs.several.wrapped import FOR_AGENTS, around_agents, idle
 from maze_core.envs.tensor_envs import on_host
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers.carry import Metered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -12,18 +11,29 @@ import numpy as np
 
 from maze_core.base.errors import MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, map_tree
-from maze_core.envs import checks
-from maze_core.envs.alike import build_alike
-from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_over, non_finite, not_a_number
+from maze_core.envs.checks import (
+    MakeEnv,
+    MisfitError,
+    all_finite,
+    build_alike,
+    check_info,
+    failure,
+    first_bad_row,
+    is_number,
+    is_over,
+    non_finite,
+    not_a_number,
+    place,
+    replay,
+    warn_not_replayed,
+)
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
-from maze_core.envs.faults import NOT_REPRODUCIBLE, failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.recorded_state import check_count, same_rewards
+from maze_core.envs.recorded_state import StepLog, check_count, same_rewards
 from maze_core.envs.spaces import allocate
-from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers.carry import (
     Memory,
@@ -38,11 +48,8 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from maze_core.base.seeding import EpisodeSeeds
 
-    MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 
 _NONE_ENDED = np.zeros(0, np.int64)
 _FALSE = np.False_
@@ -132,7 +139,7 @@ class SerialVectorEnv:
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
                 if closely and type(info) is not dict:
-                    checks.check_info(info)
+                    check_info(info)
                 over = terminated or truncated
                 if over is not False and over is not _FALSE and is_over(terminated, truncated):
                     write(self._last, len(ended), observation)
@@ -212,12 +219,7 @@ class SerialVectorEnv:
             self._after_write(out)
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
         if not (same and all(exact)):
-            warnings.warn(
-                f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this "
-                "run does not continue exactly where it stopped",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            warn_not_replayed()
 
     def memory(self) -> list[Memory]:
         """Return what each environment's wrappers remember across episodes."""

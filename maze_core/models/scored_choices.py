@@ -15,7 +15,7 @@ from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.distributions import Categorical
-from maze_core.models.masks import joined_mask
+from maze_core.models.inputs import joined_mask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from maze_core.base.averages import as_number
 from maze_core.base.errors import PluginError
+from maze_core.base.metrics import as_number
 from maze_core.base.terminal_text import kind_of, shown
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
+from maze_core.base.metrics import ClosedDict
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_results import add, problem_of

@@ -9,13 +9,12 @@ from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.lost_digits import narrow_notes, seen_by_agents, seen_notes
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.learn import answers
-from maze_core.learn.algorithm import check_memory_of, check_optimizer
-from maze_core.learn.hook_check import check_called
+from maze_core.learn.checks import check_called, check_memory_of, check_optimizer
 from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.repeated_steps import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
-from maze_core.models.idle import idle_model_settings
+from maze_core.models.assembly import idle_model_settings
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.several.actor_normalizer import ActorNormalizer

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.report import RunSummary

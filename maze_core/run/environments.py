@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.collect.pools.checked_runner import CheckedRunner
-from maze_core.envs.alike import check_apart
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.checks import check_apart
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
-from maze_core.envs.wrappers.twins import advice_for, forgotten, remembering
+from maze_core.envs.wrappers.remembering import advice_for, forgotten, remembering
 from maze_core.models.several.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 

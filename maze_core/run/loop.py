@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
-from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import LostError, PluginError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
+from maze_core.base.metrics import ClosedDict
 from maze_core.base.terminal_text import argument
 from maze_core.data.batch import OwnStep
 from maze_core.learn import answers
-from maze_core.learn.hook_check import check_without_losses
+from maze_core.learn.checks import check_without_losses
 from maze_core.run.episodes.evaluation import EvaluationInterrupted
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.report import RunSummary

@@ -12,8 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.sources.factory import FactorySource
-from maze_core.envs.wrappers.function import FunctionWrapper
-from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
+from maze_core.envs.wrappers.gymnasium import FunctionWrapper, GymnasiumWrapperConfig
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import part_config

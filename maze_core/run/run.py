@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.free_ram import is_about_memory
+from maze_core.base.metrics import ClosedDict
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.looking_ahead import planning_of
 from maze_core.envs.wrappers.carry import fits, frozen, training_memory
 from maze_core.learn import answers
-from maze_core.learn.algorithm import check_run
+from maze_core.learn.checks import check_run
 from maze_core.learn.several_learners import check_installed, check_learners
-from maze_core.models.modes import for_evaluation
+from maze_core.models.blocks import for_evaluation
 from maze_core.models.several.actor_policy import build_policy
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release

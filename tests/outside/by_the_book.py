@@ -27,8 +27,8 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.vector import Episode
-from maze_core.models.distributions.box import BoxScale
-from maze_core.models.heads import (
+from maze_core.models.distributions.continuous import BoxScale
+from maze_core.models.families import (
     BernoulliHead,
     BetaHead,
     CategoricalHead,

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_local.joined_rollouts import joined
 from maze_onpolicy.collect.assignment import _GivenSteps
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.data.rollout import joined
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 

@@ -149,7 +149,7 @@ def _calls(kind: str, plugin: Any, hooks: list[str]) -> dict[str, Any]:
 
     Only of the hooks that not every algorithm calls.
     """
-    from maze_core.learn.hook_check import NOT_ALWAYS, callers
+    from maze_core.learn.checks import NOT_ALWAYS, callers
 
     if kind == "algorithm":
         return {} if plugin.calls is None else {"calls": list(plugin.calls)}

@@ -10,11 +10,10 @@ import torch
 
 from maze_core.base.tree import map_tree, to_arrays
 from maze_core.collect.agents.agent import Choice
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.models.blocks import Dense
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
-from maze_core.models.inputs import Flatten
+from maze_core.models.families import LOG_STD_RANGE, CategoricalHead, GaussianHead
+from maze_core.models.inputs import Flatten, MlpEncoder
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.plain import ACTIVATIONS, Look, PlainLogits, are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy

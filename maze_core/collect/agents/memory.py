@@ -9,14 +9,14 @@ import torch
 
 from maze_core.base.saved_state import OrEmpty, varies
 from maze_core.base.tree import copy_tree, map_tree, take_rows, to_arrays, to_device, with_rows
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 
 if TYPE_CHECKING:
     import numpy as np
 
     from maze_core.base.tree import TensorTree, Tree
+    from maze_core.models.distributions.base import TreeDistribution
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
 
 
 class RowMemory:

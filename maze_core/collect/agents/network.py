@@ -15,7 +15,7 @@ from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, fastest_forward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.noise_plan import NoisePlan
-from maze_core.data.tensors import concat_tensors
+from maze_core.data.batch import concat_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import hears, remembers
 

@@ -17,7 +17,7 @@ from maze_core.collect.stepper import Stepper
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, Share, copies_of
-from maze_core.models.modes import in_evaluation_mode
+from maze_core.models.blocks import in_evaluation_mode
 from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.learn.several_learners import declares_learners, is_installed
 from maze_core.models.memory import distribution_of, separate_rows
 from maze_core.models.several.actor_policy import probe

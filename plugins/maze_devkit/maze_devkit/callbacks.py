@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import MazeError
+from maze_core.base.foreign_settings import variables_set
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member

@@ -45,7 +45,8 @@ def check(
 
 
 def _report(kind: str, name: str, shown: bool) -> Report:
-    from maze_core.base.progress import progress_bar
+    from maze_recordings.progress import progress_bar
+
     from maze_devkit.kit import check_plugin, checks
 
     total, done = len(checks(kind)), count(1)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from maze_onpolicy.collect.job_sampler import JobSampler
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.sampler import Sampler
 
 from maze_core.base.saved_state import Count
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.envs.in_process import vector_env
-from maze_core.models.policy import acting_arrays
 from maze_dqn.exploration import EXPLORATION
 
 if TYPE_CHECKING:

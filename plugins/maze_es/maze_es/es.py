@@ -11,9 +11,8 @@ import torch
 
 from maze_core.base.saved_state import Count, varies
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.algorithm import Algorithm, scheduled
 from maze_core.learn.optimizers.adam import Adam, Optimizer
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_es.config import ESConfig
 from maze_es.evaluations import Evaluations

@@ -13,7 +13,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed, torch_ge
 from maze_core.base.tree import take_rows
 from maze_core.collect.pools.workers import Task
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_es.moments import Moments
 from maze_es.noise import Noise

@@ -19,8 +19,8 @@ from maze_core.plugins.config.assembly import policy_part
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.sequences import Sequences
+    from maze_core.models.distributions.base import TreeDistribution
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
 
 
 class PolicyWrapper(ActingPolicy):

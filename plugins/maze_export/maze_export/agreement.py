@@ -14,7 +14,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.base.tree import take_rows
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import allocate, float_bounds, leaves, space_specs, start_of
 from maze_export.noise import joined

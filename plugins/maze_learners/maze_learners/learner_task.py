@@ -13,7 +13,7 @@ from maze_core.base.errors import PluginError
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.collect.pools.workers import Task
-from maze_core.models.modes import for_evaluation
+from maze_core.models.blocks import for_evaluation
 from maze_core.plugins.manager import Hooks
 from maze_learners.batch_transfer import BatchHeader, received
 from maze_learners.gradients import Gradients

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from maze_core.base.errors import PluginError, RunError
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, BatchShare, Loss
 from maze_core.learn.several_learners import IN_LOSS
 from maze_core.plugins.python_objects import KnownPlugins
 from maze_learners.batch_transfer import header_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from maze_core.data.shares import Share
     from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
@@ -96,7 +95,7 @@ class Learners:
             RunError: a learner was lost.
         """
         run, device = self._run, self._group.device
-        shares: list[Share] = run.algorithm.shares(batch, self._count)
+        shares: list[BatchShare] = run.algorithm.shares(batch, self._count)
         total = sum(share.weight for share in shares)
         self._weights = [share.weight / total for share in shares]
         progress = {name: getattr(run, name) for name in _PROGRESS}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.tree import copy_tree
+from maze_core.envs.recorded_state import StepLog
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.step_log import StepLog
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -11,10 +11,11 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.tree import Tree, concat_trees, put_rows, take_rows
-from maze_core.data.rollout import Rollout, joined
+from maze_core.data.rollout import Rollout
 from maze_core.envs.recorded_state import check_count, share_of_state
 from maze_core.envs.vector import StepResult
 from maze_local.episode_log import EpisodeLog
+from maze_local.joined_rollouts import joined
 from maze_local.lockstep.worker import shares_of
 from maze_local.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 

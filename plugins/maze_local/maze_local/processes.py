@@ -26,10 +26,10 @@ from typing import Any, Literal
 
 from maze_core.base.blame import their_traceback
 from maze_core.base.bundled import LIBRARIES
-from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.foreign_settings import variables_set
 from maze_core.base.local_modules import understand_local_modules
-from maze_core.base.plain_warnings import warn_plainly
+from maze_core.base.terminal_text import warn_plainly
 from maze_core.base.tolerant_output import tolerate_lost_output
 
 StartMethod = Literal["forkserver", "spawn"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from maze_core.envs.several.vector_env import in_turn
+from maze_core.envs.in_process import in_turn
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:

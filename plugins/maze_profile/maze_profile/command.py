@@ -10,7 +10,7 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
-from maze_core.cli.algorithm_flags import with_algorithm_flags
+from maze_core.cli.options import with_algorithm_flags
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig

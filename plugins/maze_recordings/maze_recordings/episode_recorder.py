@@ -14,7 +14,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.stepper import Stepper
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from maze_core.base.errors import RunError
 from maze_core.base.interruption import Preempted, exit_code_of, graceful_interrupts, pass_on
 from maze_core.base.process_state import torch_threads
-from maze_core.base.progress import Report
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.collect.agents.network import NetworkAgent, NoiseByRow
 from maze_core.collect.agents.rule import RuleAgent
@@ -20,10 +19,10 @@ from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.collect.pools.workers import Task
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.in_process import in_turn
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.several.vector_env import in_turn
 from maze_core.envs.vector import Episode
-from maze_core.envs.wrappers.twins import forgotten
+from maze_core.envs.wrappers.remembering import forgotten
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.run import EvaluationConfig
@@ -32,6 +31,7 @@ from maze_core.run.episodes.statistics import summarize
 from maze_core.run.saved.run_dir import versions
 from maze_recordings.episode_recorder import Played, play
 from maze_recordings.films import open_recorder
+from maze_recordings.progress import Report
 from maze_recordings.writer import TrajectoryWriter, check_free
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from maze_core.collect.agents.looking_ahead import PlannerSource, Planning
     from maze_core.collect.pools.workers import Shared, WorkerPool
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy

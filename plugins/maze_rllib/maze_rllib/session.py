@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.environment_variables import Variables, changed_since, put_back
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.files import GuardedFolder
+from maze_core.base.foreign_settings import Variables, changed_since, put_back
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
 from maze_core.plugins.discovery import load
 from maze_rllib.randomness import kept

@@ -12,8 +12,7 @@ from maze_core.base.tree import Tree, subtree, take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import Batch
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import Batch, to_tensors
 from maze_core.envs.spaces import LeafSpec, allocate, space_specs
 from maze_search.episode_window import EpisodeWindow
 

@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.blame import blame
-from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError
+from maze_core.base.foreign_settings import variables_set
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents

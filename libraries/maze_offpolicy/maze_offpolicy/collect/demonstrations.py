@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_core.envs.vector import VectorEnv
     from maze_core.plugins.hookspecs import Run
 

@@ -13,9 +13,9 @@ from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.noise_plan import NoisePlan, PlannedExploration, PlannedNoise
 from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.policy import acting_arrays
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.sampler import RolloutSink, Sampler
 
 if TYPE_CHECKING:

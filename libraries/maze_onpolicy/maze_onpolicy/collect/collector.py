@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 
-from maze_core.base.free_ram import check_memory
+from maze_core.base.free_ram import check_ram
 from maze_core.base.saved_state import OrLeftOut, varies
 from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.collector import Collector
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
@@ -38,7 +38,7 @@ def _check_rollout(run: Run, space: Space[Any], num_envs: int, n_steps: int) -> 
     """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
     specs = space_specs(space, "observation")
     needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
-    check_memory(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
+    check_ram(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
 
 
 def learn_observations(normalizer: ObservationNormalizer | None, rollout: Rollout, device: torch.device) -> None:

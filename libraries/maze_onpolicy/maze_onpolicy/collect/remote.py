@@ -10,12 +10,12 @@ import torch
 from maze_core.base.tree import put_rows, take_rows
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise, draws_itself
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.models.policy import acting_arrays
 from maze_onpolicy.collect.assignment import MEMORY, CollectAssignment
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.sampler import critic_memory_after
 
 if TYPE_CHECKING:

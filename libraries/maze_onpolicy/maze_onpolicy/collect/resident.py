@@ -14,10 +14,9 @@ from maze_core.base.saved_state import OrNone, varies
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
+from maze_core.data.batch import concat_tensors, to_tensors
 from maze_core.data.rollout import Rollout
-from maze_core.data.tensors import concat_tensors, to_tensors
-from maze_core.envs.checks import MisfitError, check_info
-from maze_core.envs.faults import naming
+from maze_core.envs.checks import MisfitError, check_info, naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.recorded_state import Recorded
 from maze_core.envs.spaces import allocate, space_specs

@@ -14,14 +14,15 @@ from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.network import NetworkAgent, Noise, SharedNoise
 from maze_core.collect.stepper import Stepper
+from maze_core.data.batch import to_tensors
 from maze_core.data.rollout import Rollout
-from maze_core.data.sequences import Pieces, Sequences
-from maze_core.data.tensors import to_tensors
+from maze_core.data.sequences import Sequences
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 from maze_core.models.memory import remembers
 from maze_onpolicy.collect.agent_row_sink import AgentRowSink
+from maze_onpolicy.data.pieces import Pieces
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds

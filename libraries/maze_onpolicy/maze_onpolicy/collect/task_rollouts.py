@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.collect.pools.workers import Shared, Task
-from maze_core.envs.faults import naming
+from maze_core.envs.checks import naming
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.wrappers.twins import remembering
-from maze_core.models.parameters import load_arrays
+from maze_core.envs.wrappers.remembering import remembering
 from maze_core.plugins.closing import release
+from maze_onpolicy.collect.parameter_arrays import load_arrays
 from maze_onpolicy.collect.sampler import Sampler
 
 if TYPE_CHECKING:

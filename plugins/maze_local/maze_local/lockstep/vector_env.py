@@ -21,7 +21,7 @@ from maze_local.processes import StartMethod
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.envs.serial import MakeEnv
+    from maze_core.envs.checks import MakeEnv
     from maze_core.envs.wrappers.carry import Memory
 
 _STARTING = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import Tree, subtree, take_rows
-from maze_core.envs.several.vector_env import in_turn
+from maze_core.envs.in_process import in_turn
 from maze_core.envs.spaces import Specs, space_specs
 from maze_core.envs.vector import Share, agents_of
 from maze_local.processes import begin_worker, errors_told

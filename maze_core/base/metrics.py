@@ -1,4 +1,4 @@
-"""Means and standard deviations of numbers of any size, and of numbers that arrive in parts."""
+"""Metrics: numbers of any size, their means and deviations, and dicts of them that are complete."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+
+from maze_core.base.errors import PluginError
+
+V = TypeVar("V")
 
 
 def as_number(value: Any) -> float:
@@ -73,3 +77,23 @@ class RunningMoments:
     def variance(self) -> float:
         """Mean squared deviation; 0 without numbers."""
         return self.squares / self.count if self.count else 0.0
+
+
+class ClosedDict(dict[str, V]):
+    """A dict that refuses to be changed: a change would reach some of its readers and not others.
+
+    Copies of it are plain dicts.
+    """
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise PluginError(
+            "what is added here would reach some loggers and not others: an epoch's metrics, histograms and figures "
+            "are complete when it is reported\nNext: return metrics from the hook on_metrics; put histograms and "
+            "figures into run.histograms and run.figures there, or while the epoch is trained."
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)

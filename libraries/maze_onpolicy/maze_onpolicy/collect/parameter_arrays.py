@@ -1,14 +1,19 @@
-"""A module's parameters: their number, and their arrays for other processes."""
+"""Parameters as arrays, for workers that act with them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
     from torch import nn
+
+_OF_CRITICS = frozenset({"critic_encoder", "critic_memory", "value_head"})
+"""The blocks that only the critic reads."""
 
 
 def state_arrays(module: nn.Module, *, passing: bool = False) -> dict[str, np.ndarray]:
@@ -44,14 +49,14 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
         view[...] = arrays[name]
 
 
-def parameter_counts(policy: nn.Module) -> dict[str, int]:
-    """Return the parameters by block (the direct children), and in `total`, where shared ones count once."""
-    counts = {name: count(child) for name, child in policy.named_children()}
-    own = sum(parameter.numel() for parameter in policy.parameters(recurse=False))
-    counts = {**counts, "other": own, "total": count(policy)}
-    return {name: number for name, number in counts.items() if number or name == "total"}
+def acting_arrays(policy: Policy) -> dict[str, np.ndarray]:
+    """Return what acting needs, buffers that are not saved included: `state_arrays` without the critic's own blocks.
 
-
-def count(module: nn.Module) -> int:
-    """Return the number of parameters, trainable and frozen."""
-    return sum(parameter.numel() for parameter in module.parameters())
+    A subclass may act with any of its blocks, so of one all are returned.
+    """
+    if type(policy) is not Policy:
+        return state_arrays(policy, passing=True)
+    blocks = [(name, block) for name, block in policy.named_children() if name not in _OF_CRITICS]
+    return {
+        f"{name}.{key}": array for name, block in blocks for key, array in state_arrays(block, passing=True).items()
+    }

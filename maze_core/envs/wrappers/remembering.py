@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.envs.wrappers.carry import LastingLayer, SaidState, lasting_layers, recall, remembered
 from maze_core.envs.wrappers.plain_state import PlainState
 from maze_core.plugins.closing import releasing

@@ -1,4 +1,4 @@
-"""One critic for all actors of an environment: it sees the leaves of every kind, and who acts."""
+"""Critics where several actors act: one for all of them, and values as sums over the turns of a decision."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from maze_core.models.inputs import critic_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 from maze_core.models.several.groups import Group, keys_below
+from maze_core.models.several.routing import along
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.base.tree import TensorTree
+    from maze_core.data.sequences import Sequences
 
 _WHERE = "model.joint_critic"
 
@@ -63,31 +65,36 @@ class JointCritic(nn.Module):
             if self.normalizers:
                 own = self.normalizers[number](own)
             for key, leaf in own.items():
-                mine = acts.reshape(len(acts), *[1] * (leaf.ndim - 1))
-                seen[key] = torch.where(mine, leaf, torch.zeros_like(leaf))
+                seen[key] = torch.where(along(acts, leaf), leaf, torch.zeros_like(leaf))
         value: Tensor = self.value_head(self.encoder(seen)).squeeze(-1)
         return value
 
 
 def build_joint_critic(
-    build: Callable[[Space[Any], Space[Any]], nn.Module],
+    build: Callable[[Space[Any], Space[Any], Any], nn.Module],
     actors: ActorId,
     observation_space: Space[Any],
     action_space: Space[Any],
-) -> JointCritic:
-    """Return a critic of all actors, built by a model plugin.
+    config: Any,
+) -> JointCritic | None:
+    """Return a critic of all actors, built by a model plugin; None where each group has its own.
 
     Args:
-        build: builds a policy for some spaces.
+        build: builds a policy for some spaces from a configuration.
         actors: of the environment.
         observation_space: the environment's.
         action_space: the environment's.
+        config: the model's.
 
     Raises:
         ConfigError: the model's policy is none of Maze's, has no critic of its own, or remembers.
     """
+    if not getattr(config, "joint_critic", False) or config.critic == "none":
+        return None
+    # It takes no decisions, so it scores no choices, and its actions do not matter.
+    plain = config.model_copy(update={"choice_features": {}}) if hasattr(config, "choice_features") else config
     space = _seen(observation_space, set(critic_spaces(observation_space, action_space)), "")
-    built = build(space, spaces.Discrete(2))  # its actions do not matter
+    built = build(space, spaces.Discrete(2), plain)
     if not isinstance(built, Policy) or not built.has_critic:
         raise ConfigError("the model has no critic that can be shared by all actors", _WHERE, "Set it to false.")
     if built.remembers:
@@ -121,3 +128,34 @@ def _part(whole: ObservationNormalizer, leaves: dict[str, Space[Any]], keys: dic
         running=whole.running,
         estimation=whole.estimation,
     )
+
+
+def summed_values(differences: Tensor, goes_on: Tensor, sequences: Sequences, before: Tensor) -> tuple[Tensor, Tensor]:
+    """Return values [B], and the last value of each sequence [S].
+
+    V_t = d_t + V_(t-1) where turn t goes on with the decision of the turn before, else V_t = d_t. The value of the turn
+    before is a constant: only d_t has a gradient.
+
+    Args:
+        differences: [B], d_t of every row.
+        goes_on: [B] bool.
+        sequences: which rows follow each other.
+        before: [S], the value of the row before each sequence; it counts where the first row goes on.
+    """
+    with torch.no_grad():
+        # In float64: a sum over all rows, from which that over earlier decisions is subtracted.
+        own = sequences.ordered(differences).double()
+        follows = sequences.ordered(goes_on)
+        firsts = torch.from_numpy(sequences.starts).to(own.device)
+        begins = ~follows
+        begins[firsts] = True
+        # What the turns before add in a decision: the sum of all rows before, without those of earlier decisions.
+        earlier = own.cumsum(0) - own
+        decision = begins.cumsum(0) - 1
+        carried = own.new_zeros(int(begins.sum()))
+        carried[decision[firsts]] = before.double() * follows[firsts]
+        base = earlier - earlier[begins][decision] + carried[decision]
+        lasts = firsts + torch.from_numpy(sequences.lengths).to(own.device) - 1
+        last = (own + base)[lasts].float()
+        base = sequences.restored(base.float())
+    return differences + base, last

@@ -1,18 +1,22 @@
-"""Which hooks of a run's plugins its algorithm never calls. A plugin that works by these alone has no effect."""
+"""Which runs an algorithm can take, and which plugins would have no effect in one that never calls their hooks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from maze_core.base.bundled import packages
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.members import HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torch import nn
+
     from maze_core.learn.algorithm import Algorithm
+    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.manager import Hooks
     from maze_core.plugins.members import Member
 
@@ -25,6 +29,64 @@ _ANSWER = ("algorithm", "compute_loss")
 # Of kind and hook: what others wrap, and what an algorithm without a loss has to define.
 _INSTEAD = {"change_rollout": "change_transitions", "change_transitions": "change_rollout", _WITHIN: "on_epoch_end"}
 _MOST = 8
+
+
+def check_run(algorithm: Algorithm, config: RunConfig) -> None:
+    """Raise ConfigError if an algorithm cannot run with this configuration: what it declares, then its own `check`."""
+    critic = getattr(config.model, "critic", None)
+    name = algorithm.config.name
+    if algorithm.needs_critic and critic == "none":
+        raise ConfigError(f"{name} needs a critic", "model.critic", "Next: --set model.critic=separate")
+    if algorithm.needs_critic is False and critic not in (None, "none"):
+        raise ConfigError(
+            f"{name} does not use the model's critic, which would never learn",
+            "model.critic",
+            "Next: --set model.critic=none",
+        )
+    check_schedules(config)
+    algorithm.check(config)
+
+
+def check_optimizer(algorithm: Algorithm, optimizer: Optimizer) -> None:
+    """Raise PluginError if the optimizer lacks a trainable parameter of the algorithm's `modules()`."""
+    optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    lacking = [
+        f"{module}.{name}"
+        for module, network in algorithm.modules().items()
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad and id(parameter) not in optimized
+    ]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise PluginError(
+            f"the optimizer of algorithm plugin {algorithm.config.name!r} lacks {lacking[0]}{more} of modules()\n"
+            "Next: add it in build_optimizer, or freeze it with requires_grad_(False)."
+        )
+
+
+def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
+    """Raise ConfigError if the policy remembers and the algorithm would train it without its memory."""
+    from maze_core.models.memory import remembers  # imports torch, which commands that list plugins do without
+
+    if remembers(policy) and not (algorithm.supports_memory or algorithm.brings_memory):
+        raise ConfigError(
+            f"{algorithm.config.name} does not train policies with memory",
+            "model.memory",
+            "Next: --set model.memory=none, or an algorithm that does, such as ppo",
+        )
+
+
+def check_schedules(config: RunConfig) -> None:
+    """Raise ConfigError if a parameter `…_schedule` needs the run's end and the run has none."""
+    if config.steps is not None or config.algorithm.n_epochs:
+        return
+    for name, schedule in config.algorithm:
+        if name.endswith("_schedule") and schedule == "linear":
+            raise ConfigError(
+                f"a {schedule} schedule needs to know when the run ends",
+                f"algorithm.{name}",
+                "Next: --steps or --epochs",
+            )
 
 
 def called(hooks: Hooks, algorithm: Algorithm) -> set[str]:
