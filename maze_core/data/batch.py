@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import TensorTree as TensorTree
-from maze_core.base.tree import map_tree, select_rows
+from maze_core.base.tree import TensorTree, map_tree, select_rows
 from maze_core.data.sequences import Sequences
 
 ROW_WEIGHT = "row_weight"

@@ -107,6 +107,7 @@ class Sequences:
         """
         by_length = np.argsort(-self.lengths, kind="stable")
         lengths, times = self.lengths[by_length], np.arange(int(self.lengths.max(initial=0)))[:, None]
+        # [L, S]: which sequences go on at a time step. Row by row, that is the order of packed rows.
         there = times < lengths
         places = (self.starts[by_length] + times)[there]
         return torch.from_numpy(places), torch.from_numpy(there.sum(1)), torch.from_numpy(by_length)

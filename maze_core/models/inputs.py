@@ -11,10 +11,8 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import masks_among
-from maze_core.envs.several.actors import acting_space as acting_space  # for models that import it from here
-from maze_core.envs.several.actors import is_for_critics as is_for_critics  # likewise
-from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_narrow
-from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
+from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_image, is_narrow
 from maze_core.models.blocks import MLP, Activation, members
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import is_narrow
-from maze_core.models.inputs import is_image
+from maze_core.envs.spaces import is_image, is_narrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -259,6 +259,7 @@ class Policy(nn.Module):
         self.critic_encoder = encoder
         own = encoder is not None and self.make_memory is not None
         self.critic_memory = self.make_memory(feature_count(encoder)) if own else None  # type: ignore[misc, arg-type]
+        # The value head reads the last of the layers before it: the critic's own, else those of the policy.
         parts = (self.critic_memory, encoder, self.memory, self.encoder)
         self.value_head = Dense(feature_count(next(part for part in parts if part is not None)), 1)
 

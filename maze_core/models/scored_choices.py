@@ -163,6 +163,7 @@ class ChoiceSummaries(nn.Module):
                 seen[its.leaf] = embedded.mean(1)
             else:
                 allowed = (joined_mask(obs, its.mask) != 0).unsqueeze(-1).to(embedded.dtype)
+                # A blank row allows no choice: its mean is 0, not nan.
                 seen[its.leaf] = (embedded * allowed).sum(1) / allowed.sum(1).clamp(min=1)
         features: Tensor = self.encoder(seen)
         return features
