@@ -21,6 +21,7 @@ from maze_core.envs.checks import (
     first_bad_row,
     is_number,
     is_over,
+    naming,
     non_finite,
     not_a_number,
     place,
@@ -49,7 +50,6 @@ from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
-
 
 _NONE_ENDED = np.zeros(0, np.int64)
 _FALSE = np.False_
@@ -252,14 +252,10 @@ class SerialVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
-        try:
+        with naming(place(index, self._episode[i], 0)):
             self.episode_memory[i] = remembered(self._lasting[i])
             result: Any = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
             check_reset(result)
-        except MazeError:
-            raise
-        except (Exception, SystemExit) as exc:
-            raise failure(place(index, self._episode[i], 0), exc) from exc
         observation = result[0]
         meter = self._meters[i]
         if meter is not None:
@@ -367,12 +363,8 @@ class SerialVectorEnv:
         rewards: list[float] = []
         ended = False
         for number, action in enumerate(rows, 1):
-            try:
+            with naming(place(self.first_index + i, self._episode[i], number)):
                 observation, reward, terminated, truncated, _ = self._steps[i](action)
-            except MazeError:
-                raise
-            except (Exception, SystemExit) as exc:
-                raise failure(place(self.first_index + i, self._episode[i], number), exc) from exc
             rewards.append(float(reward))
             self._returns[i] += rewards[-1]
             ended = bool(terminated or truncated)

@@ -161,7 +161,7 @@ Values = tuple[Tensor, ...]
 """The statistics of a leaf."""
 
 
-class Strategy(Protocol):
+class Statistics(Protocol):
     """Statistics that can be merged. Stateless: the normaliser keeps the values."""
 
     names: tuple[str, ...]
@@ -211,7 +211,7 @@ class MeanStd:
         return values[0], (values[1] / count.clamp(min=1)).sqrt()
 
 
-class Range:
+class MinMax:
     """Normalises the range of the values seen to [-1, 1]; constant values are only shifted."""
 
     names: tuple[str, ...] = ("low", "high")
@@ -239,4 +239,4 @@ class Range:
         return values[0], values[1]
 
 
-STRATEGIES: dict[str, Strategy] = {"mean_std": MeanStd(), "range": Range()}
+STRATEGIES: dict[str, Statistics] = {"mean_std": MeanStd(), "range": MinMax()}

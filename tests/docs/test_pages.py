@@ -160,7 +160,7 @@ SHOWN = {
 FAMILIES = (
     ("*", r"^class (\w+)\(Collector\)"),
     ("*", r"^class (\w+)\(Selector\)"),
-    ("heads.py", r"^class (\w+Head)\("),
+    ("families.py", r"^class (\w+Head)\("),
 )
 
 

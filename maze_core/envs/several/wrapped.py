@@ -22,7 +22,7 @@ FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
 """The methods of a wrapper that change environments with several agents."""
 
 
-class Part(gymnasium.Env[Any, Any]):
+class AgentPart(gymnasium.Env[Any, Any]):
     """What one agent sees of an environment of several: it returns what it was given before."""
 
     def __init__(self, env: MultiAgentEnv, agent: str) -> None:
@@ -68,7 +68,7 @@ class WrappedParts(WrappedAgents):
 
     def __init__(self, env: MultiAgentEnv, wrap: Wrap) -> None:
         super().__init__(env)
-        self._parts = {agent: Part(env, agent) for agent in env.agents}
+        self._parts = {agent: AgentPart(env, agent) for agent in env.agents}
         self.wrapped = {agent: wrap(part) for agent, part in self._parts.items()}
         """The wrapped part of each agent."""
         self.observation_spaces = {agent: each.observation_space for agent, each in self.wrapped.items()}
