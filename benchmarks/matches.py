@@ -117,7 +117,7 @@ class Games:
         self._of_each = of_each
         self.episodes: list[Episode] = []
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         return obs
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
@@ -133,7 +133,7 @@ def against(
         builder = run.env_builder("evaluation")
         number = len(builder.agents_env(0).agents)
         copies = 20 * number
-        env = AgentsVectorEnv(builder.agents_env, copies, tell_agents=builder.tell_agents)
+        env = AgentsVectorEnv(builder.agents_env, copies, agent_ids=builder.agent_ids)
         seats = np.arange(copies) % number
         mine = (np.arange(number) == seats[:, None]).reshape(-1)
         if opponent == RANDOM:
@@ -144,7 +144,7 @@ def against(
         agent = Mixed(trained(run, env, mine), other, mine, chance(env, SEED + 1), opening)
         wanted = -(-games // copies)
         stepper, sink = Stepper(env, seeds()), Games(wanted)
-        stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+        stepper.reset(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
         with torch.inference_mode():
             while len(sink.episodes) < wanted * copies:
                 stepper.step(agent, sink)

@@ -138,14 +138,14 @@ MUTANTS = (
     Mutant(
         "who waits remembers what it did not act on",
         "memory",
-        "maze_core/collect/agents/memory.py",
+        "maze_core/collect/agents/row_memory.py",
         "with_rows(state, index, take_rows(self.before, index))",
         "dict(state)",
     ),
     Mutant(
         "an episode begins with the memory of the last one",
         "memory",
-        "maze_core/collect/agents/memory.py",
+        "maze_core/collect/agents/row_memory.py",
         "with_rows(self._state, index, fresh)",
         "dict(self._state)",
     ),
@@ -279,9 +279,9 @@ MUTANTS = (
     Mutant(
         "workers explore as if steps were counted within a rollout",
         "workers",
-        "libraries/maze_onpolicy/maze_onpolicy/collect/remote.py",
-        "exploration, counted=False)",
-        "exploration, counted=True)",
+        "libraries/maze_onpolicy/maze_onpolicy/collect/rollout_collector.py",
+        "n_steps, counted=False)",
+        "n_steps, counted=True)",
     ),
     Mutant(
         "the optimizer is not saved",
@@ -392,7 +392,7 @@ MUTANTS = (
         "acting goes on with modules that were exchanged",
         "acting",
         _NETWORK,
-        "if not self._forward.stands():",
+        "if not self._forward.is_current():",
         "if False:",
     ),
     Mutant(

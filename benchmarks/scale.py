@@ -22,6 +22,7 @@ from typing import Any
 
 import hosts
 import results
+from maze_local.env_task import EnvShare
 from maze_local.pooled_envs import PooledVectorEnv
 from maze_ray.actors import Actors
 from maze_ray.config import RayConfig
@@ -97,11 +98,12 @@ class Measured:
 
 
 ROLLOUT = "rollout"
+_GATHER = (EnvShare.gather.__qualname__, EnvShare.gather_on.__qualname__)
 
 
 def command_of(job: Any) -> str:
-    """Return what a job asks for."""
-    return getattr(job, "command", ROLLOUT)
+    """Return what a job asks for: the name of the method that it calls."""
+    return job.method.__qualname__ if hasattr(job, "method") else ROLLOUT
 
 
 def mark_of(command: str) -> bytes:
@@ -192,7 +194,7 @@ class SimulatedPool(RayPool):
             self._known.add(command)
             value = self._own_task.run(job, self._arrays)
             answer = pack(replace(value, version=hosts.VERSION) if hasattr(value, "version") else value)
-            told = mark_of(command), *answer, command in (ROLLOUT, "gather", "gather on")
+            told = mark_of(command), *answer, command in (ROLLOUT, *_GATHER)
             self._ray.get([host.learn.remote(*told) for host in self._nodes.hosts])
 
     def collect(self, timeout: float | None = None) -> Any:

@@ -19,8 +19,8 @@ from maze_core.plugins.hookspecs import HookSpecs
 def authors() -> dict[str, str]:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
     from maze_devkit import Case, Trial
-    from maze_offpolicy.collect.collector import ReplayCollector
-    from maze_offpolicy.collect.memory import ReplayMemory, TargetMemory
+    from maze_offpolicy.collect.replay_collector import ReplayCollector
+    from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
     from maze_offpolicy.learn.targets import Target
     from maze_offpolicy.models.critics import StateActionCritics
     from maze_offpolicy.models.joint_actions import JointActions
@@ -28,8 +28,8 @@ def authors() -> dict[str, str]:
     from maze_offpolicy.replay.by_sequence import BySequence
     from maze_offpolicy.replay.joint import Joint
     from maze_offpolicy.replay.selectors import ByPriority, Drawn, Selector, Uniform
-    from maze_onpolicy.collect.collector import RolloutCollector
-    from maze_onpolicy.collect.remote import RemoteCollector, RemoteSampler
+    from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper
+    from maze_onpolicy.collect.rollout_collector import RolloutCollector
     from maze_onpolicy.collect.sampler import Sampler
     from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
     from maze_onpolicy.data.reward_scale import RewardScale
@@ -56,10 +56,10 @@ def authors() -> dict[str, str]:
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.side_learner import SideLearner
     from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
-    from maze_core.models.distributions.base import Distribution
-    from maze_core.models.distributions.box import BoxScale
+    from maze_core.models.distributions.base import Distribution, TreeDistribution
     from maze_core.models.distributions.chosen import HeadOptions
-    from maze_core.models.heads import (
+    from maze_core.models.distributions.continuous import BoxScale
+    from maze_core.models.families import (
         BernoulliHead,
         BetaHead,
         CategoricalHead,
@@ -71,7 +71,6 @@ def authors() -> dict[str, str]:
     from maze_core.models.inputs import FlatInput
     from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.run.episodes.statistics import EpochStatistics
     from maze_core.run.progress import RunProgress
     from maze_core.run.run import Run
@@ -84,7 +83,7 @@ def authors() -> dict[str, str]:
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
         *(LogitsConfig, GaussianConfig),
-        *(Collector, RolloutCollector, ReplayCollector, RemoteCollector, Sampler, RemoteSampler),
+        *(Collector, RolloutCollector, ReplayCollector, Sampler, RemoteSampler, RemoteStepper),
         *(ReplayMemory, TargetMemory, RewardScale, Tasks, TaskJob, TaskRollouts),
         *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
@@ -100,7 +99,7 @@ def authors() -> dict[str, str]:
 
 def _functions() -> str:
     """The functions that plugins call besides the members of classes."""
-    from maze_offpolicy.collect.collector import steps_of_each
+    from maze_offpolicy.collect.sizes import steps_of_each
     from maze_offpolicy.learn.deterministic import check_deterministic, most_likely
     from maze_offpolicy.learn.quantile_loss import quantile_huber
     from maze_offpolicy.models.critics import build_critics
@@ -112,8 +111,7 @@ def _functions() -> str:
 
     from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
     from maze_core.data.batch import mean_of_rows
-    from maze_core.learn.algorithm import learning_parameters
-    from maze_core.learn.schedules import scheduled
+    from maze_core.learn.algorithm import learning_parameters, scheduled
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
     from maze_core.models.memory import distribution_of, value_of

@@ -27,7 +27,7 @@ def of_class(record: Any) -> str:
         *_set_by_constructor(tree),
     ]
     for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign):
+        if isinstance(node, ast.AnnAssign) and not _is_private(node):
             value = getattr(following, "value", None)
             meaning = str(value.value) if isinstance(following, ast.Expr) and isinstance(value, ast.Constant) else ""
             lines.append(
@@ -51,14 +51,20 @@ def _tree(record: Any) -> ast.ClassDef:
     return tree
 
 
+def _is_private(node: ast.AnnAssign) -> bool:
+    return isinstance(node.target, ast.Name) and node.target.id.startswith("_")
+
+
 def _constructor(record: Any) -> str:
     """How a class is called, as `Name(parameter: type, …)`; empty where nothing says so."""
     if issubclass(record, BaseModel):
-        own = [node for node in _tree(record).body if isinstance(node, ast.AnnAssign)]
+        own = [node for node in _tree(record).body if isinstance(node, ast.AnnAssign) and not _is_private(node)]
         return f"{record.__name__}(*, {', '.join(ast.unparse(node) for node in own)})"
     if is_dataclass(record):
-        shown = [_field(each) for each in fields(record) if each.init and not each.name.startswith("_")]
-        return f"{record.__name__}({', '.join(shown)})"
+        shown = [each for each in fields(record) if each.init and not each.name.startswith("_")]
+        named = [_field(each) for each in shown if each.kw_only]
+        told = [*(_field(each) for each in shown if not each.kw_only), *(["*"] if named else []), *named]
+        return f"{record.__name__}({', '.join(told)})"
     for base in record.__mro__:
         if "__init__" in vars(base) and base.__module__.startswith("maze_"):
             node = next((each for each in _tree(base).body if getattr(each, "name", "") == "__init__"), None)

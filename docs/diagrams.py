@@ -134,7 +134,7 @@ def wrappers() -> str:
     spaces = []
     for count in range(len(_WRAPPERS) + 1):
         env, wrapped = env_config({"id": "CartPole-v1", "name": "gymnasium"}, [*_WRAPPERS[:count]], [])
-        with closing(EnvBuilder(env, wrapped, 0, "training")(0)) as built:
+        with closing(EnvBuilder(env, wrapped)(0)) as built:
             spaces.append((brief(built.observation_space), brief(built.action_space)))
     parts = []
     names = ["CartPole-v1", *(str(each["name"]) for each in _WRAPPERS), "agent"]

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy as ActingPolicy
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
-    from maze_core.data.trajectory import Trajectory as Trajectory
+    from maze_core.data.rollout import Trajectory as Trajectory
     from maze_core.envs.events.event import Event as Event
     from maze_core.envs.events.event import Events as Events
-    from maze_core.envs.several.kinds import ActorSpaces as ActorSpaces
+    from maze_core.envs.several.agent_rows import ActorSpaces as ActorSpaces
     from maze_core.envs.several.turns import Turn as Turn
     from maze_core.envs.several.turns import TurnEnv as TurnEnv
     from maze_core.learn.algorithm import Algorithm as Algorithm
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActingPolicy": "maze_core.collect.policies.base",
-    "ActorSpaces": "maze_core.envs.several.kinds",
+    "ActorSpaces": "maze_core.envs.several.agent_rows",
     "Algorithm": "maze_core.learn.algorithm",
     "AlgorithmConfig": "maze_core.plugins.config.run",
     "Batch": "maze_core.data.batch",
@@ -51,7 +51,7 @@ _HOMES = {
     "RunContext": "maze_core.run.context",
     "RunError": "maze_core.base.errors",
     "RunSummary": "maze_core.run.report",
-    "Trajectory": "maze_core.data.trajectory",
+    "Trajectory": "maze_core.data.rollout",
     "Turn": "maze_core.envs.several.turns",
     "TurnEnv": "maze_core.envs.several.turns",
     "hookimpl": "maze_core.plugins.hookspecs",

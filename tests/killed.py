@@ -28,19 +28,19 @@ STEPS = [16, 32, 48, 64, 80]
 _SCRIPT = """
 import os, signal, sys
 from maze_core.cli.main import app
-from maze_core.run.run import Run
+from maze_core.run.saving import Saving
 
-when, epoch, store = sys.argv.pop(1), int(sys.argv.pop(1)), Run.store
+when, epoch, store = sys.argv.pop(1), int(sys.argv.pop(1)), Saving.store
 
-def dying(run, name):
-    if name == "last" and run.epoch == epoch and when == "before":
+def dying(saving, name):
+    if name == "last" and saving.saved_epoch == epoch - 1 and when == "before":
         os.kill(os.getpid(), signal.SIGKILL)
-    folder = store(run, name)
-    if name == "last" and run.epoch == epoch:
+    folder = store(saving, name)
+    if name == "last" and saving.saved_epoch == epoch:
         os.kill(os.getpid(), signal.SIGKILL)
     return folder
 
-Run.store = dying
+Saving.store = dying
 app(sys.argv[1:])
 """
 

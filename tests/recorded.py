@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 from maze_recordings.writer import TrajectoryWriter
 
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import allocate, space_specs
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.files import GuardedFolder
 
 OWNER = """
 import os, signal, sys
 from pathlib import Path
-from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.files import GuardedFolder
 folder = GuardedFolder("it-", Path(sys.argv[1]), patience=0.1)
 (folder.path / "file").write_text("x")
 print(folder.path, flush=True)

@@ -5,7 +5,7 @@ path may contain links. Below it, a link, pipe or device in place of a file or f
 `root` is the user's folder; by default the parent of the file.
 
 Writes are atomic, and flushed to the disk when a function returns. Nothing here protects against a process that
-changes the folder at the same time.
+changes the folder at the same time. Temporary folders (`GuardedFolder`) do not outlive their process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import re
 import secrets
 import shutil
 import stat
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -248,3 +250,41 @@ def _naming(path: Path) -> Iterator[None]:
         elif error.errno == errno.ENXIO:
             reason = "it is not a regular file"
         raise OSError(error.errno, reason, str(path)) from None
+
+
+class GuardedFolder:
+    """A new folder, removed by `close`, or by another process some seconds after this one was killed.
+
+    Args:
+        prefix: how its name begins.
+        within: the folder that it is made in; None: that for temporary files.
+        patience: these seconds, in which processes that write there end, too.
+    """
+
+    def __init__(self, prefix: str, within: Path | None = None, patience: float = 10.0) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=within))
+        self._guard = _guard_of(self.path, patience)
+
+    def close(self) -> None:
+        """Remove it; safe to call twice. Where something still writes there, the other process tries again later."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._guard is not None and not self.path.exists():
+            self._guard.kill()
+            self._guard.communicate()
+            self._guard = None
+
+
+def _guard_of(folder: Path, patience: float) -> subprocess.Popen[bytes] | None:
+    """Return the process that removes a folder; None where there is no shell. Its input ends with this process."""
+    shell = shutil.which("sh")
+    if shell is None:
+        return None
+    script = f'read -r line; sleep {patience:g}; rm -rf -- "$0"'
+    nowhere = subprocess.DEVNULL  # whoever reads the output of this process need not wait for the guard
+    return subprocess.Popen(  # noqa: S603 — our own words
+        [shell, "-c", script, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=nowhere,
+        stderr=nowhere,
+        start_new_session=True,
+    )

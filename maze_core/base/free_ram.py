@@ -23,12 +23,12 @@ def free_ram() -> int | None:
     return min(known, default=None)
 
 
-def check_memory(needed: int, rows: int, where: str, free: int | None = None, what: str = "rows of replay") -> None:
+def check_ram(needed: int, rows: int, where: str, what: str = "rows of replay") -> None:
     """Raise ConfigError if `needed` bytes for `rows` rows are not free; `where` is the setting of their number.
 
-    `free`: free bytes; None: measure. `what`: the name of the rows.
+    `what`: the name of the rows.
     """
-    free = free_ram() if free is None else free
+    free = free_ram()
     if free is None or needed <= _SHARE * free:
         return
     fitting = int(_SHARE * free / (needed / rows))

@@ -86,9 +86,9 @@ def check_state(saved: Any, form: Any, place: str = "") -> None:
             check_state(saved[number], each, f"{place}/{number}")
     elif hasattr(form, "dtype"):
         shape = tuple(form.shape) if math.prod(form.shape) else (None, *form.shape[1:])
-        Leaf(form.dtype, shape, finite=_is_finite(form)).check(saved, place)
+        Array(form.dtype, shape, finite=_is_finite(form)).check(saved, place)
     elif isinstance(form, bool | str):
-        (Flag() if isinstance(form, bool) else Text()).check(saved, place)
+        (Bool() if isinstance(form, bool) else Text()).check(saved, place)
     elif isinstance(form, int | float):
         Number(finite=math.isfinite(form)).check(saved, place)
 
@@ -124,7 +124,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Flag:
+class Bool:
     """True or false."""
 
     def check(self, saved: Any, place: str) -> None:
@@ -145,7 +145,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class Array:
     """An array or a tensor, as its type of numbers says. None in the shape: any number of rows there.
 
     `low` and `below` bound its values, as numbers or as what has its shape; nan is in no bounds.
@@ -257,7 +257,7 @@ class Entries:
 
 def check_range(values: np.ndarray, low: Any, below: Any, place: str) -> None:
     """Raise StateError if one of the values is less than `low`, or not less than `below`."""
-    Leaf(values.dtype, values.shape, low, below, finite=False).check(values, place)
+    Array(values.dtype, values.shape, low, below, finite=False).check(values, place)
 
 
 def refused(place: str, expected: str, found: str) -> StateError:

@@ -1,10 +1,14 @@
-"""Texts that are safe to show in a terminal: numbers with nouns, untrusted names, arguments for a shell."""
+"""Texts that are safe to show in a terminal: numbers with nouns, untrusted names, arguments for a shell, warnings."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import TextIO
 
 _COLOURS = re.compile(r"\x1b\[[\d;:]*[mK]")
 
@@ -76,3 +80,26 @@ def _is_file_name(text: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def warn_plainly() -> None:
+    """Print warnings of Maze and its plugins as a line; those of other code keep Python's form, without colours."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if sys.stderr is None or file is not None:
+            usual(message, category, filename, lineno, file, line)
+        elif any(part.startswith("maze_") for part in Path(filename).parts):
+            print(printable_lines(f"warning: {message}"), file=sys.stderr)
+        else:
+            text = warnings.formatwarning(message, category, filename, lineno, line).rstrip()
+            print(printable_lines(plain(text)), file=sys.stderr)
+
+    warnings.showwarning = show

@@ -5,6 +5,10 @@ The name of an entry point is the command's path: `sweep` is `maze sweep`, `plug
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -48,7 +52,7 @@ class Commands(TyperGroup):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from maze_core.base.errors import ConfigError
             from maze_core.base.terminal_text import shown
-            from maze_core.cli.suggestions import command_instead
+            from maze_core.cli.wrong_usage import command_instead
             from maze_core.plugins import discovery
 
             if advice := command_instead(args[0]):
@@ -165,3 +169,21 @@ def _contents(names: list[str]) -> str:
 
 def _warn(message: str) -> None:
     to_stderr(f"warning: {message}")
+
+
+@contextmanager
+def lasting_imports() -> Iterator[None]:
+    """Import without garbage collection, and leave everything that exists afterwards out of later ones.
+
+    torch creates hundreds of thousands of objects that last. To search them again and again would take a seventh of
+    the seconds in which PPO solves CartPole-v1.
+    """
+    if "torch" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

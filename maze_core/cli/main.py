@@ -21,8 +21,7 @@ import typer
 from maze_core.base.blame import blame, callers, causes, their_traceback
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.interruption import end_on_signals
-from maze_core.base.plain_warnings import warn_plainly
-from maze_core.base.terminal_text import plain, printable, printable_lines
+from maze_core.base.terminal_text import plain, printable, printable_lines, warn_plainly
 from maze_core.base.tolerant_output import TolerantStream
 from maze_core.cli.group import Commands
 

@@ -1,12 +1,15 @@
-"""Errors of the command line's own form, in the form of all others."""
+"""Errors of the command line's own form, in the form of all others, and what to type instead: one table.
+
+It is imported where something was typed wrong. `{command}` is the command that was typed, such as `maze train ppo`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.cli.suggestions import arguments_instead, option_instead
 
 
 def wrong_usage(error: Any) -> ConfigError:
@@ -46,3 +49,137 @@ def _instead(option: str, near: Any, known: list[str]) -> str | None:
     if path and "--set" in known:
         return f"In Maze it is --set {path}=VALUE"
     return f"Did you mean {' or '.join(sorted(near))}?" if near else None
+
+
+COMMANDS: Mapping[str, str] = {
+    "help": "Next: maze --help, or the same of a command: maze train --help, maze train ppo --help",
+    "version": "Next: maze --version",
+    "test": "To evaluate a run: maze eval RUN; to check an environment: maze envs check ID",
+    "list": "Next: maze runs list, maze envs list, or maze plugins list",
+    "ls": "Next: maze runs list, maze envs list, or maze plugins list",
+    "info": "Next: maze plugins info NAME; of a run: maze config show RUN",
+    "describe": "Next: maze plugins info NAME; of a run: maze config show RUN",
+    "show": "Next: maze config show RUN; of a plugin: maze plugins info NAME",
+    "run": "Next: maze train ppo --env CartPole-v1",
+    "start": "Next: maze train ppo --env CartPole-v1",
+    "learn": "Next: maze train ppo --env CartPole-v1",
+    "fit": "Next: maze train ppo --env CartPole-v1",
+    "evaluate": "Next: maze eval RUN",
+    "play": "Next: maze rollout RUN; in a browser: maze view RUN",
+    "watch": "Next: maze view RUN; while runs train: maze runs watch",
+    "render": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
+    "enjoy": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
+    "continue": "Next: maze resume RUN",
+    "restart": "Next: maze resume RUN",
+    "finetune": "Next: maze train ppo --env ID --init-from RUN",
+    "tune": "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3",
+    "search": "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3",
+    "plot": "Next: maze runs plot RUN --out curves.png",
+    "compare": "Next: maze runs compare RUN RUN",
+    "benchmark": "Next: maze profile ppo --env CartPole-v1; several algorithms: maze runs compare RUN RUN",
+    "env": "Next: maze envs list",
+    "environments": "Next: maze envs list",
+    "algorithms": "Next: maze plugins list algorithms",
+    "algos": "Next: maze plugins list algorithms",
+    "models": "Next: maze plugins list models",
+    "wrappers": "Next: maze plugins list wrappers",
+    "new": "A project: maze init; a plugin: maze plugins new KIND NAME",
+    "create": "A project: maze init; a plugin: maze plugins new KIND NAME",
+    "tensorboard": "Next: tensorboard --logdir runs",
+}
+"""By what was typed in place of a command."""
+
+_STEPS = "Next: {command} --steps N, environment steps summed over all environments"
+_RUN_DIR = "The folder of the run: {command} --run-dir DIR"
+_WORKERS = "Next: {command} --runner local --set runner.workers=N"
+_START = "To continue a run: maze resume RUN; to start from its parameters: {command} --init-from RUN"
+_PICTURES = "Training shows no pictures. Afterwards: maze view RUN, or maze rollout RUN --video DIR"
+_PROGRESS = "Progress is printed unless --quiet is given; MAZE_DEBUG=1 shows whole tracebacks"
+_EPISODES = "Of an evaluation: {command} --set evaluation.n_episodes=N"
+_ALGORITHM = "The algorithm comes first: maze train ppo --env CartPole-v1"
+_LONGER = (
+    "To train longer: maze resume RUN --set steps=N, or --set algorithm.n_epochs=N; N counts from the run's beginning"
+)
+
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "maze train": {
+        "seeds": "A run has one seed. Several: maze sweep {algorithm} --env ID --seeds 5",
+        **dict.fromkeys(("gpu", "gpus", "use_gpu", "cuda", "use_cuda"), "Next: {command} --device cuda"),
+        **dict.fromkeys(("cpu", "no_cuda", "no_gpu"), "Next: {command} --device cpu, the default of most algorithms"),
+        **dict.fromkeys(("hidden", "layers", "hidden_units"), "Next: {command} --set model.hidden=[64,64]"),
+        **dict.fromkeys(("render", "watch", "view", "show", "human", "render_mode"), _PICTURES),
+        **dict.fromkeys(("video", "record", "record_video", "capture_video"), _PICTURES),
+        **dict.fromkeys(("help_all", "full_help"), "`{command} --help` shows every option"),
+        **dict.fromkeys(("tensorboard", "tb"), "Its files are written unless turned off: tensorboard --logdir runs"),
+        **dict.fromkeys(("log_dir", "logdir", "log_folder", "output", "out", "output_dir", "save_dir"), _RUN_DIR),
+        **dict.fromkeys(("save", "save_path", "name", "exp_name", "run_name"), _RUN_DIR),
+        **dict.fromkeys(("verbose", "v", "debug", "progress"), _PROGRESS),
+        "policy": "The network: {command} --model NAME; `maze plugins list models` shows them",
+        **dict.fromkeys(("timesteps", "n_timesteps", "max_steps", "max_timesteps", "train_steps"), _STEPS),
+        **dict.fromkeys(("episodes", "n_episodes", "num_episodes", "max_episodes"), _STEPS + "; or --epochs N"),
+        **dict.fromkeys(("eval_episodes", "eval_eps", "evaluation_episodes"), _EPISODES),
+        **dict.fromkeys(("checkpoint", "load", "load_path", "resume", "restore", "pretrained", "weights"), _START),
+        **dict.fromkeys(("workers", "n_workers", "n_jobs", "num_processes", "processes"), _WORKERS),
+        "threads": "Next: {command} --set threads=N",
+        **dict.fromkeys(("normalize", "normalise"), "Next: {command} --set model.normalize_observations=true"),
+        **dict.fromkeys(
+            ("kwargs", "env_kwargs", "env_config", "env_args"), "Next: {command} --set env.kwargs.NAME=VALUE"
+        ),
+        **dict.fromkeys(("param", "params", "p", "o", "override", "hp"), "Next: {command} --set PATH=VALUE"),
+        **dict.fromkeys(("algo", "algorithm", "alg", "agent"), _ALGORITHM),
+    },
+    "maze resume": {
+        **dict.fromkeys(("steps", "epochs", "timesteps", "total_timesteps", "n_timesteps", "more"), _LONGER),
+        **dict.fromkeys(("seed", "seeds"), "A run keeps its seed. Another one: maze train {algorithm} --init-from RUN"),
+        **dict.fromkeys(("run_dir", "dir", "run", "from", "load"), "The run is the argument: maze resume RUN"),
+    },
+    "maze eval": {
+        **dict.fromkeys(("render", "watch", "view", "human"), "Next: maze view RUN, or maze eval RUN --video DIR"),
+        **dict.fromkeys(("n_episodes", "num_episodes", "n_eval_episodes"), "Next: maze eval RUN --episodes N"),
+        **dict.fromkeys(("run_dir", "dir", "run", "load", "model"), "The run is the argument: maze eval RUN"),
+    },
+    "maze rollout": {
+        **dict.fromkeys(("render", "watch", "view", "human"), "Next: maze view RUN, or maze rollout RUN --video DIR"),
+        **dict.fromkeys(("n_episodes", "num_episodes"), "Next: maze rollout RUN --episodes N"),
+    },
+    "maze sweep": {
+        "seed": "Next: {command} --seeds 3, or a list of them: --seeds 7,8,9",
+        **dict.fromkeys(("grid", "search", "space", "param"), "Next: {command} --over algorithm.lr=1e-4,1e-3"),
+    },
+}
+"""By the beginning of the command, and then by the option's name with `_` for `-`."""
+
+
+def command_instead(name: str) -> str | None:
+    """Return what to type for a command that there is not; None where nothing is known of it."""
+    from maze_core.plugins import discovery
+
+    if name.lower() in discovery.names("algorithm"):
+        return f"It is an algorithm. Next: maze train {name.lower()} --env CartPole-v1"
+    return COMMANDS.get(name.lower())
+
+
+def option_instead(option: str, command: str) -> str | None:
+    """Return what to type for an option that a command does not have; None where nothing is known of it."""
+    name = option.lstrip("-").replace("-", "_").lower()
+    found = next((table.get(name) for start, table in OPTIONS.items() if f"{command} ".startswith(f"{start} ")), None)
+    return None if found is None else found.format(command=command, algorithm=_algorithm(command))
+
+
+def arguments_instead(given: Sequence[str], command: str) -> str | None:
+    """Return what to type for arguments that a command does not take; None where nothing is known of them."""
+    from maze_core.base.terminal_text import argument
+
+    if not given:
+        return None
+    first = argument(given[0])
+    if command.startswith("maze train "):
+        return f"Next: {command} {'--set' if '=' in given[0] else '--env'} {first}"
+    if command in ("maze resume", "maze eval"):
+        return f"One run at a time. Next: {command} RUN"
+    return None
+
+
+def _algorithm(command: str) -> str:
+    words = command.split()
+    return words[2] if words[:2] == ["maze", "train"] and len(words) > 2 else "ALGORITHM"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.saved_state import Count, Each, OrNone, varies
-from maze_core.base.tree import put_rows
-from maze_core.collect.agents.agent import Choice
 from maze_core.envs.native import episode_key
 from maze_core.envs.recorded_state import Recorded
 
@@ -20,16 +17,15 @@ if TYPE_CHECKING:
 
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.base.tree import Tree
-    from maze_core.collect.agents.agent import Agent
-    from maze_core.data.rollout import Rollout
+    from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, VectorEnv
 
 
 class Sink(Protocol):
     """Takes the transitions of N environments: into a rollout, a replay buffer, a recording, or statistics."""
 
-    def room(self, obs: Tree) -> Tree:
-        """Return the arrays for the next observations, leaves [N, …].
+    def next_buffer(self, obs: Tree) -> Tree:
+        """Return the arrays that the environments write the next observations into, leaves [N, …].
 
         They may be those of `obs`, the current ones, where `add` does not need these any more.
         """
@@ -41,7 +37,7 @@ class Sink(Protocol):
             obs: what the actions were chosen from.
             choice: samples and actions.
             result: rewards, flags, last observations of episodes that ended.
-            following: what the next actions are chosen from, the arrays that `room` returned.
+            following: what the next actions are chosen from, the arrays that `next_buffer` returned.
         """
 
 
@@ -58,7 +54,7 @@ class Stepper:
         self._seeds = seeds
         self._obs: Tree | None = None
         self._begun: list[int] = []
-        """The environments whose episode has just begun, of which no agent has been told."""
+        """The environments whose episode has just begun, for which no agent's `begin` was called."""
 
     @property
     def started(self) -> bool:
@@ -70,39 +66,37 @@ class Stepper:
         """The environments whose episode has just begun."""
         return list(self._begun)
 
-    def begin(self, obs: Tree) -> None:
+    def reset(self, obs: Tree) -> None:
         """Begin the first episodes; their first observations are written to `obs`, leaves [N, …]."""
         with settings_kept():
             self.env.reset(self._seeds, obs)
         self._obs, self._begun = obs, list(range(self.env.num_envs))
 
-    def move(self, obs: Tree) -> None:
-        """Go on from other arrays, which hold the current observations."""
-        self._obs = obs
+    def continue_from(self, obs: Tree, begun: Sequence[int] | None = None) -> None:
+        """Go on from these arrays, which hold the current observations.
 
-    def stand(self, obs: Tree, begun: Sequence[int] = ()) -> None:
-        """Go on from the current observations of environments that were stepped elsewhere.
-
-        `begun`: the environments whose episode has just begun, of which no agent has been told.
+        `begun`: the environments whose episode has just begun, where others have stepped them; None: as they were.
         """
-        self._obs, self._begun = obs, list(begun)
+        self._obs = obs
+        if begun is not None:
+            self._begun = list(begun)
 
     def step(self, agent: Agent, sink: Sink, steps: int = 1) -> None:
-        """Step every environment `steps` times. `begin` or `restore` comes first."""
+        """Step every environment `steps` times. `reset` or `restore` comes first."""
         obs, env = self._obs, self.env
         if obs is None:
             raise RuntimeError("the environments have not been reset")
         dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
         for _ in range(steps):
-            self.announce(agent)
+            self.begin_episodes(agent)
             choice = agent.act(obs)
-            following = sink.room(obs)
+            following = sink.next_buffer(obs)
             result = env.step(choice.actions, following)
             if torch.get_default_dtype() is not dtype or torch.is_grad_enabled() is not grad:
                 torch.set_default_dtype(dtype)  # the environment has changed them
                 torch.set_grad_enabled(grad)
-            self._obs = following
-            self._begun = result.begun
+            # Before the sink has the step: if it raises, the state is that of the environments, which have stepped.
+            self._obs, self._begun = following, result.begun
             if agent.hears:
                 agent.hear(choice.actions, result.reward)
             if result.acting is not None and result.has_filler:
@@ -110,42 +104,14 @@ class Stepper:
             sink.add(obs, choice, result, following)
             obs = following
 
-    def advance(self, agent: Agent, sink: Sink, steps: int, seconds: float | None = None) -> None:
-        """Step every environment `steps` times, or as often as so many seconds allow, at least once."""
-        began, taken, at_once = time.monotonic(), 0, steps if seconds is None else 1
-        while taken < steps:
-            count = min(at_once, steps - taken)
-            self.step(agent, sink, count)
-            taken += count
-            if seconds is None:
-                continue
-            spent = time.monotonic() - began
-            if spent >= seconds:
-                break
-            # Looking at the clock costs as much as a step of a quick environment.
-            at_once = 2 * at_once if spent < seconds / 10 else 1
-
-    def follow(self, agent: Agent, sink: Sink, rollout: Rollout) -> None:
-        """Let agent and sink see steps that were taken elsewhere, as if they were taken here."""
-        obs = self._obs
-        if obs is None:
-            raise RuntimeError("the environments have not been reset")
-        for actions, result, after in rollout.steps():
-            self.announce(agent)
-            following = sink.room(obs)
-            put_rows(following, slice(None), after)
-            self._obs, self._begun = following, result.begun
-            sink.add(obs, Choice(actions, actions), result, following)
-            obs = following
-
-    def announce(self, agent: Agent) -> None:
-        """Tell the agent of the episodes that have just begun."""
+    def begin_episodes(self, agent: Agent) -> None:
+        """Let the agent begin the episodes that have just begun. `step` does so first of all."""
         if self._begun:
             agent.begin(self._begun)
             self._begun = []
 
     def state(self) -> dict[str, Any]:
-        """Return where the environments stand."""
+        """Return the state of the environments: their unfinished episodes, and which of these have just begun."""
         env = varies(self.env.state() if self.started else None, OrNone(Recorded(self.env)))
         return {"env": env, "begun": varies(self._begun, Each(Count(below=self.env.num_envs)))}
 

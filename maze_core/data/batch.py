@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import TensorTree as TensorTree
-from maze_core.base.tree import map_tree, select_rows
+from maze_core.base.tree import TensorTree, map_tree, select_rows
 from maze_core.data.sequences import Sequences
 
 ROW_WEIGHT = "row_weight"
@@ -109,17 +109,55 @@ class Batch:
         middles = ends - sequences.lengths[order] / 2
         count = max(1, round(len(self) / batch_size))
         parts = (middles * count // max(len(self), 1)).astype(np.int64)
-        device = next(iter(self.obs.values())).device
         for chosen in (order[parts == part] for part in np.unique(parts)):
-            lengths, starts = sequences.lengths[chosen], sequences.starts[chosen]
-            within = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
-            places = torch.from_numpy(np.repeat(starts, lengths) + within).to(device)
-            rows = places if sequences.order is None else sequences.order[places]
-            batch = self.map(lambda leaf, rows=rows: leaf.index_select(0, rows))  # type: ignore[misc]
-            index = torch.from_numpy(chosen).to(device)
-            state = select_rows(sequences.state, index)
-            batch.sequences = Sequences(lengths, state)
-            yield batch
+            yield _of_sequences(self, sequences, chosen)
+
+
+def _of_sequences(batch: Batch, sequences: Sequences, chosen: np.ndarray) -> Batch:
+    """Return the rows of some of a batch's sequences, by their numbers, each whole."""
+    lengths, starts = sequences.lengths[chosen], sequences.starts[chosen]
+    within = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
+    places = torch.from_numpy(np.repeat(starts, lengths) + within).to(batch.leaves[0].device)
+    rows = places if sequences.order is None else sequences.order[places]
+    part = batch.map(lambda leaf: leaf.index_select(0, rows))
+    part.sequences = Sequences(lengths, select_rows(sequences.state, torch.from_numpy(chosen).to(places.device)))
+    return part
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShare:
+    """The part of a batch that one of several learners learns from."""
+
+    batch: Batch
+    weight: float
+    """The loss of the whole batch is the mean of the losses of its shares, weighted by this."""
+
+
+def even_shares(batch: Batch, count: int) -> list[BatchShare]:
+    """Return `count` shares of consecutive rows, or of whole sequences, weighted by their rows.
+
+    The first is the largest, and the last ones are empty where there are too few rows.
+    """
+    if batch.sequences is not None:
+        return _shares_of_sequences(batch, batch.sequences, count)
+    parts = even_parts(len(batch), count)
+    shares = [batch.map(lambda leaf, rows=slice(*part): leaf[rows]) for part in parts]  # type: ignore[misc]
+    return [BatchShare(share, end - start) for share, (start, end) in zip(shares, parts, strict=True)]
+
+
+def even_parts(rows: int, count: int) -> list[tuple[int, int]]:
+    """Return where each of `count` even parts of some rows begins and ends; larger parts come first."""
+    bounds = [-(-rows * number // count) for number in range(count + 1)]
+    return list(pairwise(bounds))
+
+
+def _shares_of_sequences(batch: Batch, sequences: Sequences, count: int) -> list[BatchShare]:
+    """Return shares of consecutive sequences; a sequence belongs to the share in which its middle lies."""
+    middles = sequences.lengths.cumsum() - sequences.lengths / 2
+    of = (middles * count // max(len(batch), 1)).astype(np.int64)
+    of -= of.min(initial=count)  # the first share, which is the driver's, is never empty
+    parts = [_of_sequences(batch, sequences, np.flatnonzero(of == number)) for number in range(count)]
+    return [BatchShare(part, len(part)) for part in parts]
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -162,3 +200,20 @@ class Loss:
     def plus(self, name: str, term: Tensor) -> Loss:
         """Return this loss with a term added to the total and to the metrics."""
         return Loss(self.total + term, {**self.metrics, name: term.detach()})
+
+
+def to_tensors(tree: Mapping[str, np.ndarray | Tensor], device: torch.device | None = None) -> TensorTree:
+    """Return tensors on a device; on the CPU they share the memory of the arrays. Tensors stay where they are there."""
+    tensors = {key: leaf if isinstance(leaf, Tensor) else torch.from_numpy(leaf) for key, leaf in tree.items()}
+    if device is None or device.type == "cpu":
+        return tensors
+    # Pinned memory is copied while the device works on.
+    return {
+        key: (leaf.pin_memory() if leaf.device.type == "cpu" else leaf).to(device, non_blocking=True)
+        for key, leaf in tensors.items()
+    }
+
+
+def concat_tensors(trees: Sequence[Mapping[str, Tensor]]) -> TensorTree:
+    """Return trees of the same keys joined along the first axis of their leaves."""
+    return {key: torch.cat([tree[key] for tree in trees]) for key in trees[0]}

@@ -1,9 +1,9 @@
-"""Rollouts: T steps of N environments in preallocated arrays, all that travels from environments to learning."""
+"""Recorded steps: rollouts, which hold T steps of N environments, and trajectories, each a whole episode."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Ends = list[tuple[int, np.ndarray, "Tree"]]
 """(t, env indices [K], following observations with leaves [K, …]) of rows whose episode goes no further."""
 _OF_STEPS = ("rewards", "terminated", "truncated", "valid")
+"""The arrays of a rollout that hold one value for each step."""
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ class Rollout:
         For rollouts of environments with one agent each, with `env_actions` and `terminations`, whose `extra` has the
         numbers of the `info` alone.
         """
-        ended, episodes, last = self.ended, deque(self.episodes), _by_step([*self.truncations, *self.terminations])
+        ended, episodes, last = self.ended, deque(self.episodes), ends_by_step([*self.truncations, *self.terminations])
         for t, rewards in enumerate(self.rewards):
             rows = np.flatnonzero(ended[t])
             result = StepResult(rewards, self.terminated[t], self.truncated[t], self.valid[t], rows)
@@ -155,37 +156,12 @@ def carried_rows(rollout: Rollout) -> np.ndarray | None:
     return rows
 
 
-def joined(parts: Sequence[Rollout], past: Rollout | None = None) -> Rollout:
-    """Return the rollouts of shares of the environments, which took as many steps, as one process would record them.
-
-    `past`: a rollout whose arrays may be overwritten; it is used if they fit.
-    """
-    shape = len(parts[0].rewards), sum(part.rewards.shape[1] for part in parts)
-    whole = past if past is not None and past.rewards.shape == shape else parts[0].wide(shape[1])
-    whole.clear()
-    columns = np.cumsum([0, *(part.rewards.shape[1] for part in parts)]).tolist()
-    for column, part in zip(columns, parts, strict=False):
-        whole.put(column, part)
-    whole.truncations[:] = [(t, *end) for t, end in _by_step(whole.truncations).items()]
-    whole.terminations[:] = [(t, *end) for t, end in _by_step(whole.terminations).items()]
-    whole.env_actions = {
-        key: whole.actions[key]
-        if all(part.env_actions[key] is part.actions.get(key) for part in parts)
-        else np.concatenate([part.env_actions[key] for part in parts], 1)
-        for key in parts[0].env_actions
-    }
-    whole.after = concat_trees([part.after for part in parts])
-    whole.carry += [each for part in parts for each in part.carry]
-    whole.episodes += _in_order([part.episodes for part in parts], whole.ended)
-    return whole
-
-
-def _by_step(ends: Ends) -> dict[int, tuple[np.ndarray, Tree]]:
+def ends_by_step(ends: Ends) -> dict[int, tuple[np.ndarray, Tree]]:
     """Return the environments and observations of each step that has some, in order."""
-    by_step: dict[int, list[tuple[np.ndarray, Tree]]] = {}
+    grouped: dict[int, list[tuple[np.ndarray, Tree]]] = {}
     for t, indices, obs in sorted(ends, key=lambda end: end[0]):
-        by_step.setdefault(t, []).append((indices, obs))
-    return {t: several[0] if len(several) == 1 else _sorted(several) for t, several in by_step.items()}
+        grouped.setdefault(t, []).append((indices, obs))
+    return {t: several[0] if len(several) == 1 else _sorted(several) for t, several in grouped.items()}
 
 
 def _sorted(several: list[tuple[np.ndarray, Tree]]) -> tuple[np.ndarray, Tree]:
@@ -194,10 +170,25 @@ def _sorted(several: list[tuple[np.ndarray, Tree]]) -> tuple[np.ndarray, Tree]:
     return indices[order], take_rows(concat_trees([obs for _, obs in several]), order)
 
 
-def _in_order(episodes: Sequence[list[Episode]], ended: np.ndarray) -> list[Episode]:
-    """Return the episodes of all shares in the order of steps, then of environments."""
-    its: dict[int, deque[Episode]] = {}
-    for share in episodes:
-        for episode in share:
-            its.setdefault(episode.env_index, deque()).append(episode)
-    return [its[row].popleft() for row in np.nonzero(ended)[1].tolist()]
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode of L steps: what is played, recorded, and added to replay. Its files are those of maze-recordings."""
+
+    obs: Tree
+    """Leaves [L + 1, …]: the observation of each action, and the final observation."""
+    actions: Tree
+    """Leaves [L, …], in environment units as in all trees: discrete values count from 0."""
+    rewards: np.ndarray
+    """[L] float32, those of the environment, before the wrappers of a run."""
+    terminated: bool
+    truncated: bool
+    """At most one of `terminated` and `truncated` is set; neither: the recording was interrupted."""
+    episode_return: float
+    """Sum of `rewards`, before they were rounded to float32."""
+    seed: int | None = None
+    """The seed passed to the environment's `reset`; None if unknown."""
+    wrapped_rewards: np.ndarray | None = None
+    """[L] float32, the rewards after the wrappers; None if they are not known."""
+
+    def __len__(self) -> int:
+        return len(self.rewards)

@@ -5,55 +5,51 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, PluginError
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
-from maze_core.envs.several.wrapping import FOR_AGENTS, around_agents, idle
+from maze_core.envs.several.wrapped import FOR_AGENTS, around_agents, idle
 from maze_core.envs.tensor_envs import on_host
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers.carry import Metered
-from maze_core.plugins import discovery
 from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member, placed
-from maze_core.plugins.python_objects import KnownPlugins
 
 if TYPE_CHECKING:
     import gymnasium
-
-    from maze_core.plugins.discovery import Loader
 
 
 @dataclass(frozen=True)
 class EnvBuilder:
     """Builds single environments, wrapped as configured, through the hooks.
 
-    It can be sent to a worker process, which builds its own plugins from the configurations; plugin classes are
-    pickled by reference.
+    It can be sent to a worker process, which builds its own plugins from the configurations; the plugin classes that
+    these are bound to are pickled by reference.
     """
 
     env: PluginConfig
     wrappers: tuple[PluginConfig, ...] = ()
+    _: KW_ONLY
     seed: int = 0
     """The seed of the run."""
     purpose: str = "training"
     """What the environments are for, such as `training` and `evaluation`. Seeds of construction depend on it, and the
     hooks receive it."""
-    load: Loader = discovery.load
-    max_episode_steps: int | None = None
-    """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
-    tell_agents: bool = False
-    """Say in each row which of several agents acts, also where all have equal spaces; networks are chosen by it."""
     vectorised: bool = True
     """Use the natively vectorised form where there is one. A planner copies single environments, so it needs those."""
+    max_episode_steps: int | None = None
+    """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
+    agent_ids: bool = False
+    """A row says which of several agents acts, also where all have equal spaces; networks are chosen by it."""
     info_columns: tuple[str, ...] = ()
-    """Numbers of each step's `info` that the algorithm learns from."""
+    """Numbers of each step's `info` that a row has too, for the algorithm."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. An exception of a plugin gets a note that names the plugin.
@@ -238,13 +234,10 @@ class EnvBuilder:
 
     @cached_property
     def _hooks(self) -> Hooks:
-        return Hooks.for_envs(self.env, self.wrappers, self.load, Metered())
+        return Hooks.for_envs(self.env, self.wrappers, Metered())
 
     def __getstate__(self) -> dict[str, Any]:
-        parts = [("env", self.env), *(("wrapper", wrapper) for wrapper in self.wrappers)]
-        known = KnownPlugins({(kind, part.name): self.load(kind, part.name) for kind, part in parts})
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_hooks", "_single_only")}
-        return {**state, "load": known}
+        return {key: value for key, value in self.__dict__.items() if key not in ("_hooks", "_single_only")}
 
 
 def _warn(message: str) -> None:

@@ -1,18 +1,30 @@
-"""Checks of what an environment returns, cheap enough for every step, and the errors of what is refused."""
+"""Checks of what environments are and return, cheap enough for every step, and the errors about them.
+
+An error names the environment, the moment, and what it did.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.base.errors import RunError
+from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.terminal_text import shown
 from maze_core.base.tree import Tree
-from maze_core.plugins.discovery import missing
+from maze_core.envs.spaces import ROLES, leaves
+from maze_core.plugins.closing import release
+from maze_core.plugins.discovery import describe, missing
+from maze_core.plugins.other_interfaces import old_api
+
+MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
+"""Returns the environment of a number."""
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 
@@ -168,3 +180,107 @@ def check_info(info: object) -> None:
 def is_over(terminated: Any, truncated: Any) -> bool:
     """Return True if one of the flags is set; errors as of `is_set`."""
     return is_set("terminated", terminated) | is_set("truncated", truncated)
+
+
+def build_alike(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
+    """Return the environments of these numbers; when one fails, close those already built.
+
+    Raises:
+        ConfigError: they have different spaces, or two of them are one.
+    """
+    envs: list[gymnasium.Env[Any, Any]] = []
+    try:
+        for index in indices:
+            envs.append(make(index))
+            for role in ROLES:
+                name = f"{role}_space"
+                first, other = getattr(envs[0], name), getattr(envs[-1], name)
+                leaves(other, role)  # unsupported spaces cannot always be compared
+                if first != other:
+                    raise ConfigError(f"environment {index} has the {name} {other}, environment 0 {first}", where="env")
+        check_apart(envs)
+    except BaseException:
+        release(*envs)
+        raise
+    return envs
+
+
+def check_apart(envs: Iterable[Any]) -> None:
+    """Raise ConfigError if two of these environments are the same object: a step of one would be one of the other."""
+    seen: set[int] = set()
+    for number, env in enumerate(envs):
+        innermost = id(getattr(env, "unwrapped", env))
+        if innermost in seen:
+            raise ConfigError(
+                f"environment {number} is an earlier one again: the same object was returned twice",
+                "env",
+                "Next: let each call of make_env, or of the function, build a new environment.",
+            )
+        seen.add(innermost)
+
+
+NOT_REPRODUCIBLE = "the environment is not reproducible"
+REPLAYED = (
+    "An unfinished episode was being replayed from its seed and actions, so that the run goes on where it stopped. The "
+    f"same actions had raised nothing before: {NOT_REPRODUCIBLE}.\n"
+    "Next: draw all its random numbers from the seed that `reset` is given. What this run has learnt can begin a new "
+    "run: maze train ALGORITHM --init-from RUN"
+)
+
+
+@contextmanager
+def replay() -> Iterator[None]:
+    """Say of an error raised inside that it arose while unfinished episodes were replayed."""
+    try:
+        yield
+    except RunError as exc:
+        exc.args = (f"{exc}\n{REPLAYED}",)
+        raise
+
+
+def warn_not_replayed() -> None:
+    """Warn the caller of `restore` that a replayed episode differs from what was recorded of it."""
+    warnings.warn(
+        f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this run does "
+        "not continue exactly where it stopped",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def place(environment: int, episode: int, step: int) -> str:
+    """Return the beginning of an error about an environment.
+
+    `step` is the number of the step within its episode, counted from 1, also for a step that failed; 0: the reset with
+    which the episode began.
+    """
+    if step == 0:
+        return f"environment {environment} at the reset of episode {episode}"
+    return f"environment {environment} (episode {episode}, step {step})"
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Let an error of an environment that is called within name the `place`, or what is called."""
+    try:
+        yield
+    except MazeError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise failure(where, error) from error
+
+
+def failure(where: str, exc: BaseException) -> MazeError:
+    """Return the error of an environment that raised, or returned what cannot be used; `where` is the `place`.
+
+    `exc` is none of Maze's own: those are raised as they are.
+    """
+    if (wrong := old_api(exc)) is not None:
+        return wrong
+    if isinstance(exc, VectorRewardError):
+        return ConfigError(f"{where} returned {exc}", "env", exc.hint)
+    if isinstance(exc, MisfitError):
+        return RunError(f"{where} returned {exc}")
+    if isinstance(exc, SystemExit):
+        return RunError(f"{where} called sys.exit({exc.code!r})")
+    return RunError(f"{where} raised {describe(exc)}")

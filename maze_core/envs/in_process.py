@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.several.vector_env import in_turn
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.several.vector_env import AgentsVectorEnv
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -22,3 +23,15 @@ def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> Vect
     if native is not None:
         return NativeVectorEnv(native, builder.info_columns)
     return in_turn(builder, num_envs, first_index)
+
+
+def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | AgentsVectorEnv:
+    """Build environments stepped in turn in this process: single ones, or copies of one with several agents.
+
+    `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
+    """
+    if getattr(make, "several_agents", False):
+        return AgentsVectorEnv(
+            make.agents_env, num_envs, first_index, agent_ids=make.agent_ids, info_columns=make.info_columns
+        )
+    return SerialVectorEnv(make, num_envs, first_index)

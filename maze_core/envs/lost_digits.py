@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.envs.codecs import follow
 from maze_core.envs.spaces import is_narrow, leaves
 from maze_core.plugins.closing import releasing

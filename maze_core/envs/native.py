@@ -11,10 +11,20 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, take_rows
-from maze_core.envs.checks import MisfitError, all_finite, check_info, each_row, first_bad_row, flags_of, non_finite
+from maze_core.envs.checks import (
+    MisfitError,
+    all_finite,
+    check_info,
+    each_row,
+    failure,
+    first_bad_row,
+    flags_of,
+    naming,
+    non_finite,
+    place,
+)
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
-from maze_core.envs.faults import failure, naming, place
 from maze_core.envs.info_columns import InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
@@ -58,7 +68,8 @@ class NativeVectorEnv:
         self.num_envs = env.num_envs
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
-        self._mode = _autoreset_mode(env)
+        self.mode = _autoreset_mode(env)
+        """How the environment resets."""
         self._meter = vector_reward_meter(env)
         self._lasting = lasting_layers(env)
         inside = env.unwrapped.envs if isinstance(env.unwrapped, SyncVectorEnv) else ()
@@ -122,7 +133,7 @@ class NativeVectorEnv:
         if not rewards.ndim:
             rewards = np.full(self.num_envs, rewards, np.float64)
         raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
-        self._write(observation, out, self._mode is AutoresetMode.SAME_STEP and over)
+        self._write(observation, out, self.mode is AutoresetMode.SAME_STEP and over)
         for events in self._by_step:
             events.end_step()
         if filler is not None:
@@ -142,11 +153,6 @@ class NativeVectorEnv:
             self._end(ended, info, out, result)
         return result
 
-    @property
-    def mode(self) -> AutoresetMode:
-        """How the environment resets."""
-        return self._mode
-
     def tensors(self) -> OnHost | None:
         """Return the layer whose `env` can be stepped with tensors alone, for `count` afterwards; None: there is none.
 
@@ -154,7 +160,7 @@ class NativeVectorEnv:
         """
         env = self._env
         seen = self._masked or bool(self._info.names) or self._has_events or self._meter is not None
-        if seen or self._mode is AutoresetMode.DISABLED or not isinstance(env, OnHost):
+        if seen or self.mode is AutoresetMode.DISABLED or not isinstance(env, OnHost):
             return None
         return env if env.has_tensors else None
 
@@ -246,15 +252,15 @@ class NativeVectorEnv:
 
     def _end(self, ended: np.ndarray, info: dict[str, Any], out: Tree, result: StepResult) -> None:
         """Record the ended episodes and their last observations; in DISABLED mode begin the next episodes."""
-        if self._mode is AutoresetMode.SAME_STEP:
+        if self.mode is AutoresetMode.SAME_STEP:
             result.final_obs = self._final_observations(ended, info)
         else:
             result.final_obs = take_rows(out, ended)
         result.episodes += self._ended(ended)
-        if self._mode is AutoresetMode.NEXT_STEP:
+        if self.mode is AutoresetMode.NEXT_STEP:
             for key, array in out.items():
                 array[ended] = self._first[key][ended]
-        elif self._mode is AutoresetMode.DISABLED:
+        elif self.mode is AutoresetMode.DISABLED:
             mask = np.zeros(self.num_envs, np.bool_)
             mask[ended] = True
             seeds: Any = self._episode_seeds() if self._many_seeds else None
@@ -272,7 +278,7 @@ class NativeVectorEnv:
             episodes.append(Episode(i, number, total, length, {**kpis, **self._info.end(i)}, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0
-        if self._mode is AutoresetMode.NEXT_STEP:
+        if self.mode is AutoresetMode.NEXT_STEP:
             self._filler = np.zeros(self.num_envs, np.bool_)
             self._filler[ended] = True
         return episodes

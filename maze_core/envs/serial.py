@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -12,18 +11,30 @@ import numpy as np
 
 from maze_core.base.errors import MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, map_tree
-from maze_core.envs import checks
-from maze_core.envs.alike import build_alike
-from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_over, non_finite, not_a_number
+from maze_core.envs.checks import (
+    MakeEnv,
+    MisfitError,
+    all_finite,
+    build_alike,
+    check_info,
+    failure,
+    first_bad_row,
+    is_number,
+    is_over,
+    naming,
+    non_finite,
+    not_a_number,
+    place,
+    replay,
+    warn_not_replayed,
+)
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
-from maze_core.envs.faults import NOT_REPRODUCIBLE, failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.recorded_state import check_count, same_rewards
+from maze_core.envs.recorded_state import StepLog, check_count, same_rewards
 from maze_core.envs.spaces import allocate
-from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers.carry import (
     Memory,
@@ -38,11 +49,7 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from maze_core.base.seeding import EpisodeSeeds
-
-    MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 
 _NONE_ENDED = np.zeros(0, np.int64)
 _FALSE = np.False_
@@ -132,7 +139,7 @@ class SerialVectorEnv:
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
                 if closely and type(info) is not dict:
-                    checks.check_info(info)
+                    check_info(info)
                 over = terminated or truncated
                 if over is not False and over is not _FALSE and is_over(terminated, truncated):
                     write(self._last, len(ended), observation)
@@ -212,12 +219,7 @@ class SerialVectorEnv:
             self._after_write(out)
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
         if not (same and all(exact)):
-            warnings.warn(
-                f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this "
-                "run does not continue exactly where it stopped",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            warn_not_replayed()
 
     def memory(self) -> list[Memory]:
         """Return what each environment's wrappers remember across episodes."""
@@ -250,14 +252,10 @@ class SerialVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
-        try:
+        with naming(place(index, self._episode[i], 0)):
             self.episode_memory[i] = remembered(self._lasting[i])
             result: Any = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
             check_reset(result)
-        except MazeError:
-            raise
-        except (Exception, SystemExit) as exc:
-            raise failure(place(index, self._episode[i], 0), exc) from exc
         observation = result[0]
         meter = self._meters[i]
         if meter is not None:
@@ -365,12 +363,8 @@ class SerialVectorEnv:
         rewards: list[float] = []
         ended = False
         for number, action in enumerate(rows, 1):
-            try:
+            with naming(place(self.first_index + i, self._episode[i], number)):
                 observation, reward, terminated, truncated, _ = self._steps[i](action)
-            except MazeError:
-                raise
-            except (Exception, SystemExit) as exc:
-                raise failure(place(self.first_index + i, self._episode[i], number), exc) from exc
             rewards.append(float(reward))
             self._returns[i] += rewards[-1]
             ended = bool(terminated or truncated)

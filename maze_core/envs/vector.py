@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from maze_core.base.tree import Tree as Tree
+from maze_core.base.tree import Tree
 
 if TYPE_CHECKING:
     import gymnasium

@@ -14,13 +14,10 @@ from typing_extensions import TypeVar
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.tree import TensorTree
 from maze_core.collect.collector import Collector, load_state_of, put, state_of
-from maze_core.data.batch import Batch, Loss, OwnStep
-from maze_core.data.shares import Share, even_shares
+from maze_core.data.batch import Batch, BatchShare, Loss, OwnStep, even_shares
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.optimizers.adam import Adam, Optimizer
-from maze_core.learn.schedules import check_schedules, scheduled
-from maze_core.models.memory import remembers
 from maze_core.plugins import discovery
 from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
 
@@ -44,6 +41,14 @@ def learning_parameters(policy: nn.Module, *others: nn.Module) -> list[nn.Parame
     if not parameters:
         raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
     return list(dict.fromkeys([*parameters, *(p for other in others for p in other.parameters() if p.requires_grad)]))
+
+
+def scheduled(schedule: str, fraction_done: float) -> float:
+    """Return the factor for a parameter when the fraction `fraction_done` (0 to 1) of the run is done.
+
+    The fraction stays 0 in a run whose end is open, where `auto` is constant.
+    """
+    return 1.0 if schedule == "constant" else 1.0 - fraction_done
 
 
 def _not_taken(taken: tuple[type[spaces.Space[Any]], ...], space: spaces.Space[Any]) -> str | None:
@@ -269,7 +274,7 @@ class Algorithm(ABC, Generic[P]):
         """
         return None
 
-    def shares(self, batch: Batch, count: int) -> list[Share]:
+    def shares(self, batch: Batch, count: int) -> list[BatchShare]:
         """Return the shares of a batch for `count` learners: by default even ones of rows, or of whole sequences."""
         return even_shares(batch, count)
 
@@ -350,46 +355,3 @@ class Algorithm(ABC, Generic[P]):
 
     def close(self) -> None:
         """Release what `setup` acquired; safe to call twice, and after a failed `setup`."""
-
-
-def check_run(algorithm: Algorithm, config: RunConfig) -> None:
-    """Raise ConfigError if an algorithm cannot run with this configuration: what it declares, then its own `check`."""
-    critic = getattr(config.model, "critic", None)
-    name = algorithm.config.name
-    if algorithm.needs_critic and critic == "none":
-        raise ConfigError(f"{name} needs a critic", "model.critic", "Next: --set model.critic=separate")
-    if algorithm.needs_critic is False and critic not in (None, "none"):
-        raise ConfigError(
-            f"{name} does not use the model's critic, which would never learn",
-            "model.critic",
-            "Next: --set model.critic=none",
-        )
-    check_schedules(config)
-    algorithm.check(config)
-
-
-def check_optimizer(algorithm: Algorithm, optimizer: Optimizer) -> None:
-    """Raise PluginError if the optimizer lacks a trainable parameter of the algorithm's `modules()`."""
-    optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    lacking = [
-        f"{module}.{name}"
-        for module, network in algorithm.modules().items()
-        for name, parameter in network.named_parameters()
-        if parameter.requires_grad and id(parameter) not in optimized
-    ]
-    if lacking:
-        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-        raise PluginError(
-            f"the optimizer of algorithm plugin {algorithm.config.name!r} lacks {lacking[0]}{more} of modules()\n"
-            "Next: add it in build_optimizer, or freeze it with requires_grad_(False)."
-        )
-
-
-def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
-    """Raise ConfigError if the policy remembers and the algorithm would train it without its memory."""
-    if remembers(policy) and not (algorithm.supports_memory or algorithm.brings_memory):
-        raise ConfigError(
-            f"{algorithm.config.name} does not train policies with memory",
-            "model.memory",
-            "Next: --set model.memory=none, or an algorithm that does, such as ppo",
-        )

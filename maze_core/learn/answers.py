@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from maze_core.base.averages import as_number
 from maze_core.base.errors import PluginError
+from maze_core.base.metrics import as_number
 from maze_core.base.terminal_text import kind_of, shown
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Variable
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.saved_state import Count, Entries, Number, varies
+from maze_core.learn.gradients import backward, clip_gradients, gradient_norm
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.grouped import GroupedOptimizer
 from maze_core.learn.optimizers.settings import load_settings, saved_optimizer, settings_of
-from maze_core.learn.written_out import set_written_out
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep
@@ -27,39 +26,6 @@ _FLUSH_AFTER = 50
 # allocator from using its memory again: with 1,000 a run of TD3 took 620 MiB, with 50 it takes 300.
 WATCH = "watch/loss and gradients"
 """Where `take_loss` puts what is not finite if the loss or a gradient is not."""
-
-
-def gradient_norm(gradients: list[Tensor]) -> Tensor:
-    """Return the Euclidean norm of all gradients together, shape ()."""
-    # One copy and one reduction take half the time of a norm per tensor for small networks.
-    norm: Tensor = torch._C._nn.flatten_dense_tensors(gradients).norm()
-    return norm
-
-
-def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
-    """Scale gradients in place so that their global norm is at most `limit`."""
-    torch._foreach_mul_(gradients, clip_factor(norm, limit))
-
-
-def clip_factor(norm: Tensor, limit: float) -> Tensor:
-    """Return what gradients of this global norm are multiplied by, so that it is at most `limit`; both shape ()."""
-    return (limit / (norm + 1e-6)).clamp(max=1.0)
-
-
-def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
-    """`total.backward()` without its bookkeeping for torch's compiler, which costs as much as ten small operations.
-
-    With `parameters` only these get gradients, and of them only those that are not frozen. Where nothing can get a
-    gradient, nothing happens.
-    """
-    if parameters is None and set_written_out(total):
-        return
-    inputs = () if parameters is None else tuple(p for p in parameters if p.requires_grad)
-    if not total.requires_grad or (parameters is not None and not inputs):
-        return  # without inputs torch would compute the gradients of everything
-    Variable._execution_engine.run_backward(
-        (total,), (torch.ones_like(total),), False, False, inputs, allow_unreachable=True, accumulate_grad=True
-    )
 
 
 def plugins_optimizer(networks: Iterable[tuple[nn.Module, float | None]], lr: float) -> Adam | None:
@@ -103,14 +69,15 @@ class Learner:
         """The global norm to which gradients are clipped; 0: no clipping."""
         self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
         self._of_plugins = _parameters_in(plugins_optimizer)
-        self._parameters = _parameters_in(optimizer) + self._of_plugins
+        self.parameters = _parameters_in(optimizer) + self._of_plugins
+        """The parameters that learn, in the order of the optimizers' groups."""
         optimizers = {"optimizer": optimizer, "plugins_optimizer": plugins_optimizer}
         self._optimizers = {name: each for name, each in optimizers.items() if each is not None}
         self._base_lrs = {name: [group["lr"] for group in each.param_groups] for name, each in self._optimizers.items()}
         self._configured = {name: settings_of(each) for name, each in self._optimizers.items()}
-        learning, found = {id(p) for p in self._parameters}, self._found().items()
+        learning, found = {id(p) for p in self.parameters}, self._found().items()
         self._places = {number: place for number, place in found if number in learning}
-        self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
+        self._on_cpu = all(p.device.type == "cpu" for p in self.parameters)
         self._unchecked: list[Tensor] = []
         self._pending: list[dict[str, Tensor]] = []
         self._sums: dict[str, tuple[float, int]] = {}
@@ -153,11 +120,6 @@ class Learner:
                 if group.get("scheduled", True):
                     group["lr"] = lr * factor
 
-    @property
-    def parameters(self) -> list[Tensor]:
-        """The parameters that learn, in the order of the optimizers' groups."""
-        return self._parameters
-
     def share_of(self, batch: Batch) -> Batch:
         """Return the rows of a batch that this process learns from: all, unless others get theirs.
 
@@ -183,7 +145,9 @@ class Learner:
                 group, or another learner was lost.
         """
         loss, gradients, norm = self.differentiated(loss, group, objective)
+        # Before the step, so that a run that ends here keeps finite parameters.
         self.check_finite(loss.total.detach(), norm, loss.metrics, group)
+        # On a CPU a look at the norm is cheaper than a product with 1; on a GPU it would wait for the device.
         if not (self._on_cpu and norm.item() < self.max_grad_norm):
             self.clip(gradients, norm)
         self.optimize()
@@ -269,13 +233,14 @@ class Learner:
 
     def set_gradients(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         """Give these parameters, which learn, their gradients, and all others none."""
-        if len(parameters) < len(self._parameters):
+        if len(parameters) < len(self.parameters):
             self._forget_gradients()
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
 
     def _forget_gradients(self) -> None:
-        for parameter in self._parameters:
+        # None, not zeros: what a loss does not reach stays as it is, and its moments, too.
+        for parameter in self.parameters:
             parameter.grad = None
 
     def check(self) -> None:
@@ -295,14 +260,14 @@ class Learner:
             RunError: there is no such group.
         """
         if group is None:
-            return self._parameters
+            return self.parameters
         if group not in self._groups:
             known = ", ".join(repr(name) for name in self._groups if name) or "no named group"
             raise RunError(f"a batch names the parameter group {group!r}, but the optimizer has {known}")
         return self._groups[group] + self._of_plugins
 
     def _numbers(self, parameters: list[Tensor]) -> list[int]:
-        places = {parameter: number for number, parameter in enumerate(self._parameters)}
+        places = {parameter: number for number, parameter in enumerate(self.parameters)}
         return [places[parameter] for parameter in parameters]
 
     def _culprit(self) -> str:

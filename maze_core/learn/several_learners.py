@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from maze_core.data.batch import Batch, Loss
-    from maze_core.plugins.discovery import Loader
     from maze_core.plugins.hookspecs import Run
     from maze_core.plugins.manager import Hooks
 
@@ -53,16 +52,13 @@ def check_installed(learners: int) -> None:
         )
 
 
-def further_learners(
-    run: Run, parameters: Sequence[Tensor], modules: dict[str, nn.Module], load: Loader
-) -> FurtherLearners:
+def further_learners(run: Run, parameters: Sequence[Tensor], modules: dict[str, nn.Module]) -> FurtherLearners:
     """Start and return the further learners of a run.
 
     Args:
         run: its algorithm is set up.
         parameters: those that learn, in the order of the optimizer.
         modules: the networks besides the policy.
-        load: how plugin classes are found.
 
     Raises:
         ConfigError: they are not installed, or something the loss needs cannot be sent to other processes.
@@ -70,7 +66,7 @@ def further_learners(
         RunError: a learner failed to start.
     """
     check_installed(run.config.learners)
-    started: FurtherLearners = installed(LEARNERS, "processes")(run, parameters, modules, load)
+    started: FurtherLearners = installed(LEARNERS, "processes")(run, parameters, modules)
     return started
 
 

@@ -1,4 +1,4 @@
-"""Builds a policy from a model's configuration: code that the bundled models share."""
+"""The configuration that the bundled models share, and how a policy is built from it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from pydantic import Field, model_validator
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import is_for_critics
 from maze_core.models.blocks import initialize_orthogonal
-from maze_core.models.distributions.chosen import DistributionName, HeadOptions, chosen_family
+from maze_core.models.distributions.chosen import (
+    DISTRIBUTION_SETTINGS,
+    DistributionName,
+    HeadOptions,
+    chosen_family,
+    shared_settings,
+)
 from maze_core.models.inputs import critic_spaces
-from maze_core.models.memory_choice import SHARED, MemoryChoice, build_memory
+from maze_core.models.memory_choice import MEMORY_SETTINGS, NONE, MemoryChoice, build_memory
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 from maze_core.models.scored_choices import ScoredHead, described_choices
 from maze_core.models.several.groups import GroupsConfig, own_actions
+from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.counting import CountsWith
+from maze_core.plugins.config.counting import CountsWith, is_set
 from maze_core.plugins.config.params import MemoryLayers, MemorySize, MemoryWindow, Width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from gymnasium import Space
     from torch import nn
 
     from maze_core.models.memory import Memory
+
+_OF_SAMPLES = ("temperature", "log_std_init")
+"""Settings of distributions on which the most likely action does not depend."""
 
 
 class ModelConfig(PluginConfig):
@@ -91,7 +101,7 @@ class ModelConfig(PluginConfig):
 
     def make_memory(self, features: int) -> Memory | None:
         """Return a memory for features of a width, or None."""
-        return build_memory(self.memory, features, {key: getattr(self, f"memory_{key}") for key in SHARED})
+        return build_memory(self.memory, features, {key: getattr(self, f"memory_{key}") for key in MEMORY_SETTINGS})
 
 
 def assemble_policy(
@@ -157,3 +167,34 @@ def _initialize(policy: Policy, encoders: bool) -> None:
             head.initialize()
     if policy.has_critic:
         initialize_orthogonal(policy.value_head, 1.0)
+
+
+def idle_model_settings(
+    config: PluginConfig, policy: nn.Module, action_space: Space[Any], usual: Mapping[str, Any], *, samples: bool
+) -> Iterator[str]:
+    """Yield a sentence for each setting of a bundled model that is not the default and does nothing.
+
+    Args:
+        config: the model's.
+        policy: that was built from it.
+        action_space: the environment's.
+        usual: the algorithm's defaults for the model, by field.
+        samples: False: the run takes most likely actions only.
+    """
+    if not isinstance(config, ModelConfig):
+        return
+    # Algorithms that learn values put them in the place of distributions.
+    has_heads = any(getattr(module, "action_heads", ()) for module in policy.modules())
+    used = shared_settings(config, action_space) if has_heads else set()
+    for name in DISTRIBUTION_SETTINGS:
+        if name not in used and is_set(config, name, usual):
+            yield f"model.{name} has no effect: no distribution of these actions has it"
+        elif name in _OF_SAMPLES and not samples and is_set(config, name, usual):
+            yield f"model.{name} has no effect: the run takes the most likely actions (algorithm.deterministic)"
+    if config.memory == NONE:
+        return
+    memory = config.memory if isinstance(config.memory, str) else str(config.memory["name"])
+    known = discovery.load("memory", memory).Config.model_fields
+    for setting in MEMORY_SETTINGS:
+        if setting not in known and is_set(config, f"memory_{setting}", usual):
+            yield f"model.memory_{setting} has no effect: {memory} has no setting {setting!r}"

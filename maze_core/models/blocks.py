@@ -1,11 +1,12 @@
-"""Network blocks: fully connected layers with little overhead, and their initialisation."""
+"""Networks: fully connected layers with little overhead, their initialisation, and what is asked of every network."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from maze_core.base.free_ram import free_ram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, ValuesView
+
+N = TypeVar("N", bound=nn.Module)
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 
@@ -98,7 +101,7 @@ def check_room(parameters: int) -> None:
 
     Call it before allocation: the system may grant memory that it does not have, and kill the process later.
     """
-    needed = 16 * parameters
+    needed = 16 * parameters  # float32: a parameter, its gradient, and the two moments of Adam
     free = free_ram() if needed > 100_000_000 else None
     if free is not None and needed > free:
         sizes = f"needs {needed / 1e9:.1f} GB to train, but only {free / 1e9:.1f} GB are free"
@@ -121,3 +124,41 @@ def initialize_orthogonal(module: nn.Module, gain: float = math.sqrt(2.0)) -> No
             nn.init.orthogonal_(layer.weight, gain)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+
+
+def parameter_counts(policy: nn.Module) -> dict[str, int]:
+    """Return the parameters by block (the direct children), and in `total`, where shared ones count once."""
+    counts = {name: count(child) for name, child in policy.named_children()}
+    own = sum(parameter.numel() for parameter in policy.parameters(recurse=False))
+    counts = {**counts, "other": own, "total": count(policy)}
+    return {name: number for name, number in counts.items() if number or name == "total"}
+
+
+def count(module: nn.Module) -> int:
+    """Return the number of parameters, trainable and frozen."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def for_evaluation(network: N) -> N:
+    """Return a network in evaluation mode, in which it also learns.
+
+    Recurrent networks without dropout stay in training mode: it makes no difference to what they compute, and on a GPU
+    only that mode has gradients.
+    """
+    network.eval()
+    for module in network.modules():
+        if isinstance(module, nn.RNNBase) and not module.dropout:
+            module.training = True
+    return network
+
+
+@contextmanager
+def in_evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Hold a network in evaluation mode; its modules return to their previous modes."""
+    modes = [(module, module.training) for module in network.modules()]
+    for_evaluation(network)
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,4 +1,4 @@
-"""Turns observation leaves into features: flatten, one-hot, scale, concatenate."""
+"""Turns observation leaves into features, and those that are masks into masks of actions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import masks_among
-from maze_core.envs.several.actors import acting_space as acting_space  # for models that import it from here
-from maze_core.envs.several.actors import is_for_critics as is_for_critics  # likewise
-from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_narrow
-from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
-from maze_core.models.blocks import members
+from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_image, is_narrow
+from maze_core.models.blocks import MLP, Activation, members
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gymnasium import Space
 
@@ -142,3 +140,32 @@ def pixel_scale(space: Space[Any]) -> float | None:
     if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
         return None
     return 1.0 / max(1.0, float(np.max(space.high)))
+
+
+def joined_mask(obs: TensorTree, leaves: Sequence[str]) -> Tensor:
+    """Return an action's mask [B, n], not 0 where a choice is allowed, from its leaves [B, …] in observations."""
+    parts = [obs[key].flatten(1) for key in leaves]
+    return parts[0] if len(parts) == 1 else torch.cat([part != 0 for part in parts], 1)
+
+
+class MlpEncoder(nn.Module):
+    """Leaves without images, flattened or one-hot → concatenated → fully connected layers."""
+
+    def __init__(
+        self,
+        leaves: Mapping[str, Space[Any]],
+        hidden: Sequence[int],
+        activation: Activation,
+        *,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.input = FlatInput(leaves)
+        self.trunk = MLP(self.input.out_features, hidden, activation, layer_norm=layer_norm)
+        self.out_features = self.trunk.out_features
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Leaves [B, …] → [B, out_features]."""
+        modules: Any = self._modules  # as attributes they cost a microsecond
+        rows: Tensor = modules["trunk"].forward(modules["input"].forward(obs))
+        return rows

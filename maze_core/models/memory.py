@@ -15,8 +15,8 @@ from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
+    from maze_core.models.distributions.base import TreeDistribution
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
 
 
 class Memory(nn.Module):
@@ -58,6 +58,7 @@ class Memory(nn.Module):
             [B, out_features], sequence by sequence; the state after the last row of each, leaves [S, …], which
             gradients need not reach.
         """
+        # All sequences step at once, the longest first: those that go on at a time step are the first `count`.
         places, counts, by_length = (leaf.to(features.device) for leaf in sequences.packed())
         current = take_rows(state, by_length)
         rows, begin = [features.new_zeros(0, self.out_features)], 0
@@ -67,7 +68,7 @@ class Memory(nn.Module):
             found, current = self.step(features[places[begin : begin + count]], take_rows(current, slice(count)))
             rows.append(found)
             begin += count
-        # The longest sequences come first, so those that ended last do.
+        # So those that ended last come first, too.
         parts, back = [current, *reversed(ended)], by_length.argsort()
         return torch.cat(rows)[places.argsort()], {key: torch.cat([e[key] for e in parts])[back] for key in current}
 

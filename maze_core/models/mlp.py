@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import flat_spaces
+from maze_core.models.inputs import MlpEncoder, flat_spaces
 from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Hidden

@@ -12,16 +12,14 @@ from maze_core.base.tree import subtree
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
+from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.distributions.chosen import HeadOptions, make_head, make_scored_head
-from maze_core.models.masks import joined_mask
-from maze_core.models.parameters import state_arrays
+from maze_core.models.inputs import joined_mask
 from maze_core.models.scored_choices import described_choices
-from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     import torch
     from gymnasium import Space
 
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from maze_core.models.normalizer import ObservationNormalizer
 
 
-_OF_CRITICS = frozenset({"critic_encoder", "critic_memory", "value_head"})
-"""The blocks that only the critic reads."""
 _OWNERS = {"memory": "policy", "critic_memory": "critic"}
 """The first part of the names of each memory's state."""
 
@@ -263,6 +259,7 @@ class Policy(nn.Module):
         self.critic_encoder = encoder
         own = encoder is not None and self.make_memory is not None
         self.critic_memory = self.make_memory(feature_count(encoder)) if own else None  # type: ignore[misc, arg-type]
+        # The value head reads the last of the layers before it: the critic's own, else those of the policy.
         parts = (self.critic_memory, encoder, self.memory, self.encoder)
         self.value_head = Dense(feature_count(next(part for part in parts if part is not None)), 1)
 
@@ -325,16 +322,3 @@ def feature_count(encoder: nn.Module) -> int:
             hint="Set `self.out_features` to the width of the features [B, out_features] its forward returns.",
         )
     return int(count)
-
-
-def acting_arrays(policy: Policy) -> dict[str, np.ndarray]:
-    """Return what acting needs, buffers that are not saved included: `state_arrays` without the critic's own blocks.
-
-    A subclass may act with any of its blocks, so of one all are returned.
-    """
-    if type(policy) is not Policy:
-        return state_arrays(policy, passing=True)
-    blocks = [(name, block) for name, block in policy.named_children() if name not in _OF_CRITICS]
-    return {
-        f"{name}.{key}": array for name, block in blocks for key, array in state_arrays(block, passing=True).items()
-    }

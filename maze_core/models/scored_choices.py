@@ -15,7 +15,7 @@ from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.distributions import Categorical
-from maze_core.models.masks import joined_mask
+from maze_core.models.inputs import joined_mask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,6 +163,7 @@ class ChoiceSummaries(nn.Module):
                 seen[its.leaf] = embedded.mean(1)
             else:
                 allowed = (joined_mask(obs, its.mask) != 0).unsqueeze(-1).to(embedded.dtype)
+                # A blank row allows no choice: its mean is 0, not nan.
                 seen[its.leaf] = (embedded * allowed).sum(1) / allowed.sum(1).clamp(min=1)
         features: Tensor = self.encoder(seen)
         return features

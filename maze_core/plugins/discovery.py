@@ -29,8 +29,7 @@ from maze_core.plugins.distribution_facts import (
     normal,
     requirements_on,
 )
-from maze_core.plugins.how_to_install import how_to_install, installs_missing
-from maze_core.plugins.uninstalled_plugins import uninstalled
+from maze_core.plugins.how_to_install import how_to_install, installs_missing, uninstalled
 
 KINDS: Mapping[str, str] = {
     "algorithm": "maze.algorithms",

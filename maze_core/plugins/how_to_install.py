@@ -1,4 +1,4 @@
-"""Says how to install a distribution that is published with the core: from where the core came from."""
+"""Says how to install what is missing: distributions published with the core, and those in the current folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from maze_core.base.bundled import distributions
-from maze_core.base.terminal_text import argument
+from maze_core.base.files import names, read_bytes
+from maze_core.base.terminal_text import argument, shown
+
+_ENTRY_POINTS_BYTES = 100_000
 
 
 def how_to_install(distribution: str) -> str:
@@ -37,6 +40,28 @@ def installs_missing(error: BaseException) -> str:
     distribution = str(name or "").partition(".")[0].replace("_", "-")
     known = distribution in distributions() and not _is_installed(distribution)
     return f"\nNext: {how_to_install(distribution)}" if known else ""
+
+
+def uninstalled(name: str) -> str:
+    """Return what to do about a plugin that a distribution in the current folder declares; empty if none does.
+
+    Only installed plugins are looked up. Nothing is imported.
+    """
+    here = Path.cwd()
+    declared = re.compile(rf"^{re.escape(name)}\s*=", re.MULTILINE)
+    for folder in names(here, here):
+        if folder.endswith((".dist-info", ".egg-info")):
+            try:
+                path = here / folder / "entry_points.txt"
+                text = read_bytes(path, _ENTRY_POINTS_BYTES, here).decode(errors="replace")
+            except OSError:
+                continue
+            if "[maze." in text and declared.search(text):
+                return (
+                    f"{shown(folder)} in the current folder declares it, but the plugins of a folder are unknown until "
+                    "they are installed (docs/guide/trust.md). Next: pip install -e ."
+                )
+    return ""
 
 
 def _with_needs(

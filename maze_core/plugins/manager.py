@@ -6,22 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, PluginError, RunError, say_where
+from maze_core.base.metrics import ClosedDict
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_results import add, problem_of
-from maze_core.plugins.members import (
-    HOOKS,
-    Member,
-    Registry,
-    ignored,
-    member,
-    put_below,
-    refuse_copy,
-    refuse_misused_wrapper,
-    wrapper_members,
-)
+from maze_core.plugins.hook_results import add, ignored, problem_of, refuse_copy, refuse_misused_wrapper
+from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,32 +61,21 @@ class Hooks:
     """Returns the loss of one batch: the algorithm's, as changed by wrappers. Called once per minibatch."""
 
     @classmethod
-    def for_run(
-        cls,
-        config: RunConfig,
-        warn: Callable[[str], None] | None = None,
-        load: discovery.Loader = discovery.load,
-    ) -> Hooks:
+    def for_run(cls, config: RunConfig, warn: Callable[[str], None] | None = None) -> Hooks:
         """Return the hooks of a run: model, env source, wrappers in order, algorithm, callbacks in order."""
         parts: list[tuple[str, PluginConfig]] = [("model", config.model), ("env", config.env)]
-        members = [member(kind, part, load) for kind, part in parts] + wrapper_members(config.wrappers, load)
-        algorithm = member("algorithm", config.algorithm, load)
-        callbacks = [member("callback", part, load, f"callbacks.{key}") for key, part in config.callbacks.items()]
+        members = [member(kind, part) for kind, part in parts] + wrapper_members(config.wrappers)
+        algorithm = member("algorithm", config.algorithm)
+        callbacks = [member("callback", part, f"callbacks.{key}") for key, part in config.callbacks.items()]
         return cls([*members, algorithm, *callbacks], warn)
 
     @classmethod
-    def for_envs(
-        cls,
-        env: PluginConfig,
-        wrappers: Iterable[PluginConfig] = (),
-        load: discovery.Loader = discovery.load,
-        innermost: Any = None,
-    ) -> Hooks:
+    def for_envs(cls, env: PluginConfig, wrappers: Iterable[PluginConfig] = (), innermost: Any = None) -> Hooks:
         """Return the hooks that build environments in a worker process: env source and wrappers, without torch.
 
         `innermost`: a plugin object of the core's that wraps environments below all wrappers, if there are any.
         """
-        members = [member("env", env, load), *wrapper_members(wrappers, load)]
+        members = [member("env", env), *wrapper_members(wrappers)]
         if innermost is not None and len(members) > 1:
             members.insert(1, Member("core", "innermost", innermost))
         return cls(members)

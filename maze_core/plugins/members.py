@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,9 +42,9 @@ class Member:
         return f"{self.kind} plugin {self.name!r}{owner}"
 
 
-def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
+def member(kind: str, config: PluginConfig, place: str = "") -> Member:
     """Build the plugin named by a part of the configuration."""
-    plugin, origin = load(kind, config.name), discovery.origin(kind, config.name)
+    plugin, origin = config.plugin_class(kind), discovery.origin(kind, config.name)
     try:
         return Member(kind, config.name, plugin(config), origin, place)
     except ConfigError as error:
@@ -61,9 +61,9 @@ def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.l
         ) from error
 
 
-def wrapper_members(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[Member]:
+def wrapper_members(configs: Iterable[PluginConfig]) -> list[Member]:
     """Build the wrappers of a configuration, in order."""
-    return [member("wrapper", config, load, f"wrappers.{i}") for i, config in enumerate(configs)]
+    return [member("wrapper", config, f"wrappers.{i}") for i, config in enumerate(configs)]
 
 
 def put_below(error: Exception, place: str, config: Any) -> None:
@@ -152,27 +152,6 @@ def _never_run(method: Any, wrapper: bool) -> str:
     if inspect.isgeneratorfunction(function) and not wrapper:
         return "a generator, and nobody takes what it yields: leave `yield` out, or use @hookimpl(wrapper=True)"
     return ""
-
-
-def refuse_copy(each: Member, hook: str, result: object, given: object) -> None:
-    """Raise PluginError for a hook that changes data in place and returns others, which nobody takes."""
-    if result is not None and result is not given:
-        raise PluginError(
-            f"{ignored(each, hook, result)}\nNext: change what the hook is given in place, and return nothing."
-        )
-
-
-def ignored(each: Member, hook: str, result: object) -> str:
-    """Return a sentence about the result of a hook that has none."""
-    more = "; metrics of an epoch are returned from the hook on_metrics" if isinstance(result, Mapping) else ""
-    return f"{hook} of {each.title} returned {type(result).__name__}, which nobody takes{more}"
-
-
-def refuse_misused_wrapper(error: Exception, hook: str) -> None:
-    """Raise PluginError if pluggy says with this error that a wrapper of a hook does not yield once."""
-    text = str(error)
-    if isinstance(error, RuntimeError) and text.startswith("wrap_controller at"):
-        raise PluginError(f"a wrapper of {hook} must yield exactly once: {text.partition(f'{hook!r} ')[2]}") from error
 
 
 def _attribute(plugin: object, name: str) -> Any:

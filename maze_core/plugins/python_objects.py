@@ -25,18 +25,6 @@ class Given:
         return self.plugin(config, self.source)
 
 
-@dataclass(frozen=True)
-class KnownPlugins:
-    """A loader of plugin classes that the process which sends it has found."""
-
-    classes: dict[tuple[str, str], Any]
-
-    def __call__(self, kind: str, name: str) -> type[Any]:
-        """Return the class of that kind and name."""
-        found: type[Any] = self.classes[kind, name]
-        return found
-
-
 def given(plugin: Any, source: Any) -> Given:
     """Return an entry for `discovery.overlay` whose plugin class is built with `(config, source)`."""
     return Given(plugin, plugin.Config, source)

@@ -17,6 +17,7 @@ from maze_core.base.process_state import borrowed_rng, process_turn, torch_threa
 from maze_core.base.seeding import draw_seed
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import INSTALLED, Assembly
 from maze_core.plugins.config.record import ID
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
@@ -37,7 +38,6 @@ from maze_core.run.saved.saved_run import open_policy, reopen
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.raw import Raw
-    from maze_core.plugins.discovery import Loader
 
 __all__ = ["carry_out", "open_policy", "reopen", "resume", "start", "to_its_end", "train", "training_session"]
 
@@ -57,7 +57,6 @@ def start(
     init_from: Path | None = None,
     *,
     preset: str | None = None,
-    load: Loader = discovery.load,
 ) -> Run:
     """Build a new run and its directory. Close the run when done with it.
 
@@ -66,7 +65,6 @@ def start(
         run_dir: the run's own folder, new or empty; None: one below `runs/`.
         init_from: a run directory from which the policy's parameters and normaliser statistics are loaded.
         preset: name of the preset contained in `config`, for the record.
-        load: how plugin classes are found.
 
     Raises:
         ConfigError: the configuration does not fit; nothing has been stepped.
@@ -74,7 +72,7 @@ def start(
     if config.seed is None:
         config = config.model_copy(update={"seed": draw_seed()})
     here = Path.cwd()  # an environment may change it
-    run = Run(config, load=load, preset=preset or None)
+    run = Run(config, preset=preset or None)
     try:
         with torch_threads(config.threads):
             initialize(run, init_from)
@@ -107,7 +105,7 @@ def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
         write_config(run, run.run_dir, record)
         # From here on the run can be resumed, whenever it is killed.
         with borrowed_rng(run):
-            run.store("last")
+            run.saving.store("last")
     except BaseException as error:
         discard_run_dir(run.run_dir)
         if isinstance(error, OSError | RunError):
@@ -208,10 +206,9 @@ def train(
     init_from: Path | None = None,
     *,
     preset: str | None = None,
-    load: Loader = discovery.load,
 ) -> RunSummary:
     """Train a new run to its end, see `to_its_end`. Arguments and errors as for `start`."""
-    with closing(start(config, run_dir, init_from, preset=preset, load=load)) as run:
+    with closing(start(config, run_dir, init_from, preset=preset)) as run:
         return to_its_end(run)
 
 
@@ -220,9 +217,9 @@ def resume(
     overrides: Sequence[str] = (),
     checkpoint: str = "last",
     *,
-    load: Loader = discovery.load,
+    assembly: Assembly = INSTALLED,
     agreed: Raw | None = None,
 ) -> RunSummary:
     """Continue a saved run to its end, see `to_its_end`. Arguments and errors as for `reopen`."""
-    with closing(reopen(run_dir, overrides, checkpoint, load=load, agreed=agreed)) as run:
+    with closing(reopen(run_dir, overrides, checkpoint, assembly=assembly, agreed=agreed)) as run:
         return to_its_end(run)

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import isolated_rng
+from maze_core.base.saved_state import check_state
 from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.envs.lost_digits import narrow_notes, seen_by_agents, seen_notes
-from maze_core.envs.time_limits import missing_time_limit
+from maze_core.base.terminal_text import argument
+from maze_core.envs.lost_digits import seen_by_agents, seen_notes
 from maze_core.learn import answers
-from maze_core.learn.algorithm import check_memory_of, check_optimizer
-from maze_core.learn.hook_check import check_called
+from maze_core.learn.checks import check_called, check_memory_of, check_optimizer
 from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.repeated_steps import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
-from maze_core.models.idle import idle_model_settings
-from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.several.actor_normalizer import ActorNormalizer
-from maze_core.plugins.config.counting import idle_settings
-from maze_core.plugins.config.preferences import preferences
+from maze_core.plugins.config.assembly import policy_part
 from maze_core.run.estimation import estimate_statistics
-from maze_core.run.saved.initial_parameters import load_parameters
-from maze_core.run.saved.run_dir import find_run
-from maze_core.run.size import size_notes
+from maze_core.run.notes import notes_of
+from maze_core.run.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.manifest import MODEL
+from maze_core.run.saved.run_dir import checkpoint_folder, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from maze_core.models.policy import Policy
     from maze_core.run.run import Run
 
 _SETUP, _PLUGINS = 1, 2
@@ -65,6 +65,31 @@ def build(run: Run) -> None:
     _build_algorithm(run)
 
 
+def load_parameters(policy: Policy, source: Path) -> None:
+    """Load parameters and normaliser statistics of another run's best checkpoint (else its last) into a policy.
+
+    Raises:
+        ConfigError: names or shapes differ; each difference is listed.
+    """
+    theirs = read_checkpoint(checkpoint_folder(find_run(source), None)).model
+    ours = policy.state_dict()
+    problems = [f"  {name}: this run has no such tensor" for name in theirs.keys() - ours.keys()]
+    problems += [f"  {name}: missing from {source}" for name in ours.keys() - theirs.keys()]
+    problems += [
+        f"  {name}: {tuple(theirs[name].shape)} there, {tuple(ours[name].shape)} here"
+        for name in theirs.keys() & ours.keys()
+        if theirs[name].shape != ours[name].shape
+    ]
+    if problems:
+        raise ConfigError(
+            "\n".join([f"the networks differ from those of {source}:", *sorted(problems)]),
+            "--init-from",
+            f"Next: train with the model of that run (maze config show {argument(source)}).",
+        )
+    check_state(theirs, ours, MODEL)
+    policy.load_state_dict(theirs)
+
+
 def _build_checked_policy(run: Run) -> None:
     """Build the policy; refuse what the algorithm cannot learn before anything is stepped."""
     run.algorithm.check_action_space(run.action_space)
@@ -76,33 +101,19 @@ def _build_checked_policy(run: Run) -> None:
 
 def _estimate_statistics(run: Run) -> None:
     normalizer = getattr(run.policy, "normalizer", None)
-    if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
-        estimate_statistics(normalizer, run.environments.evaluation, run.seed, run.load)
+    if isinstance(normalizer, ObservationNormalizer | ActorNormalizer) and normalizer.estimation.steps:
+        policy = policy_part(normalizer.estimation.policy, "policy", run.config.model)
+        estimate_statistics(normalizer, run.environments.evaluation, run.seed, policy)
 
 
 def _build_algorithm(run: Run) -> None:
-    _note(run)
+    run.notes = notes_of(run)
     # Algorithms call the policy during setup, and a network may draw random numbers itself.
     with isolated_rng(integer_seed(run.seed, Purpose.GLOBAL, _SETUP)):
         answers.set_up(run.algorithm, run.algorithm.setup_loss, run)
         answers.set_up(run.algorithm, run.algorithm.setup, run)
     run.notes += check_called(run.hooks, run.algorithm)
     _build_learner(run)
-
-
-def _note(run: Run) -> None:
-    """Begin the run's notes for the user with what its environments, size and settings call for."""
-    agents = len(run.environments.kind.agents)
-    note = None if agents else missing_time_limit(run.config.env, lambda: run.env_builder("looking")(0))
-    usual = preferences(type(run.algorithm))
-    config = run.config
-    samples = not (getattr(config.algorithm, "deterministic", False) and config.evaluation.deterministic)
-    idle = idle_model_settings(config.model, run.policy, run.action_space, usual.get("model", {}), samples=samples)
-    sizes = size_notes(run.config, run.policy, run.observation_space, run.action_space, agents)
-    normalized = getattr(getattr(run.policy, "normalizer", None), "keys", ())
-    narrow = narrow_notes(input_spaces(run.observation_space, run.action_space), normalized)
-    found = (note, run.environments.forgotten(), *narrow, *sizes, *idle_settings(run.config, usual), *idle)
-    run.notes = [each for each in found if each]
 
 
 def _build_learner(run: Run) -> None:
@@ -124,4 +135,4 @@ def _build_learner(run: Run) -> None:
     run.repeated = repeated_steps(run)
     if run.config.learners > 1:
         networks = {**run.algorithm.modules(), **in_loss}
-        run.others = run.learner.others = further_learners(run, run.learner.parameters, networks, run.load)
+        run.others = run.learner.others = further_learners(run, run.learner.parameters, networks)

@@ -16,14 +16,12 @@ from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.wrappers.carry import lasting_layers, recall
-from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import asks_for_patience, assemble_with_preset, part_config
+from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
-from maze_core.run.acting import beside, check_single
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.parts import (
     Part,
@@ -44,7 +42,8 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.collect.agents.looking_ahead import PlanningBeside
+    from maze_core.data.rollout import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.report import RunSummary
@@ -122,18 +121,17 @@ class RunContext:
         ends = {name: value for name, value in ends.items() if value is not None}
         flags |= ends if seed is None else {**ends, "seed": seed}
         values = as_values(overrides)
-        self._load = said_classes(values, load=parts.load)
+        self._assembly = Assembly(said_classes(values, load=parts.load))
         self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
         self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
         files = [config] if isinstance(config, str | Path) else config
         named = [] if experiment is None else [experiment_file(experiment)]
         layers = [*named, *(as_path("config", path) for path in files)]
         self.config: RunConfig
-        self.config, self._preset = assemble_with_preset(
+        self.config, self._preset = self._assembly.assemble_with_preset(
             preset=preset,
             files=layers,
             flags=merge(flags, values),
-            load=self._load,
             parent=self._init_from and self._init_from / CONFIG,
         )
         self._asks_for_patience = asks_for_patience(layers, merge(flags, values))
@@ -164,7 +162,7 @@ class RunContext:
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:
         context = cls.__new__(cls)
-        context._load, context._changes, context._asks_for_patience = discovery.load, [], True
+        context._assembly, context._changes, context._asks_for_patience = INSTALLED, [], True
         context._run, context.config, context._trains = run, run.config, trains
         context._run_dir, context._init_from, context._preset = run.run_dir, None, run.preset or ""
         return context
@@ -173,7 +171,7 @@ class RunContext:
     def run(self) -> Run:
         """The run; first use builds it and creates its directory."""
         if self._run is None:
-            self._run = api.start(self.config, self._run_dir, self._init_from, preset=self._preset, load=self._load)
+            self._run = api.start(self.config, self._run_dir, self._init_from, preset=self._preset)
             self.config = self._run.config
         return self._run
 
@@ -224,7 +222,7 @@ class RunContext:
         """
         self.close()
         agreed = self.config.model_dump(mode="json")
-        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load, agreed=agreed)
+        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, assembly=self._assembly, agreed=agreed)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
         return api.carry_out(self._run)
 
@@ -236,7 +234,7 @@ class RunContext:
         self.close()
         agreed = self.config.model_dump(mode="json")
         self._run = api.open_policy(
-            Path(run_dir), checkpoint, wrapper_classes(self.config), load=self._load, agreed=agreed
+            Path(run_dir), checkpoint, wrapper_classes(self.config), assembly=self._assembly, agreed=agreed
         )
         self.config, self._trains = self._run.config, False
         return self
@@ -306,7 +304,6 @@ class RunContext:
             runner=None if runner is None else part_config("runner", Parts().plugin("runner", runner)),
             seed=draw_seed() if seed is None else seed,
             look_ahead=look_ahead,
-            load=self._load,
         )
         return played
 
@@ -330,8 +327,8 @@ class RunContext:
                 observation is refused.
         """
         check_options(deterministic=deterministic, check=check)
-        check_single(self._several_agents)
-        beside(self.run, None, call="agent")
+        self._check_single()
+        self._beside(None, "agent")
         return compute_action(self.policy, observation, deterministic=deterministic, check=check)
 
     def compute_actions(
@@ -342,8 +339,8 @@ class RunContext:
         `observations`: a list of them, or an array with the observations along its first axis.
         """
         check_options(deterministic=deterministic, check=check)
-        check_single(self._several_agents)
-        beside(self.run, None, call="agent")
+        self._check_single()
+        self._beside(None, "agent")
         return compute_actions(self.policy, observations, deterministic=deterministic, check=check)
 
     def agent(
@@ -361,8 +358,8 @@ class RunContext:
             ConfigError: several agents act in the environment, or the planner has no environment that it can copy.
         """
         check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
-        check_single(self._several_agents)
-        planning = beside(self.run, env, call="agent") if look_ahead else None
+        self._check_single()
+        planning = self._beside(env, "agent") if look_ahead else None
         return SingleAgent(self.policy, deterministic=deterministic, check=check, planning=planning)
 
     def agents(
@@ -378,7 +375,7 @@ class RunContext:
         """
         check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
         builder = self.run.env_builder("acting")
-        planning = beside(self.run, env, call="agents") if look_ahead and builder.several_agents else None
+        planning = self._beside(env, "agents") if look_ahead and builder.several_agents else None
         return SeveralAgents(
             self.policy,
             builder,
@@ -391,6 +388,18 @@ class RunContext:
     @cached_property
     def _several_agents(self) -> bool:
         return self.run.env_builder("acting").several_agents
+
+    def _check_single(self) -> None:
+        if self._several_agents:
+            raise ConfigError(
+                "several agents act in this environment, so an observation alone does not say whose it is",
+                "env",
+                "Next: agents = context.agents(), agents.act(name, observation)",
+            )
+
+    def _beside(self, env: Any, call: str) -> PlanningBeside | None:
+        """Return what looks ahead in an environment that the method `call` plays; None where the run has no planner."""
+        return None if self.run.planners is None else self.run.planners.beside(env, call)
 
     def close(self) -> None:
         """Release environments and workers; safe to call twice."""

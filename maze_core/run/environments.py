@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.collect.pools.checked_runner import CheckedRunner
-from maze_core.envs.alike import check_apart
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.checks import check_apart
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
-from maze_core.envs.wrappers.twins import advice_for, forgotten, remembering
-from maze_core.models.several.groups import tells_agents
+from maze_core.envs.wrappers.remembering import advice_for, forgotten, remembering
+from maze_core.models.several.groups import needs_agent_ids
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,9 @@ class Kind:
 class RunEnvironments:
     """Builds the environments of training and evaluation, and starts workers, through the run's runner."""
 
-    def __init__(self, config: RunConfig, load: Loader, *, vectorised: bool = True) -> None:
-        self._config, self._load, self._vectorised = config, load, vectorised
-        self._runner = CheckedRunner(config.runner, load)
+    def __init__(self, config: RunConfig, *, vectorised: bool = True) -> None:
+        self._config, self._vectorised = config, vectorised
+        self._runner = CheckedRunner(config.runner)
         self._training: VectorEnv | None = None
         self._evaluation: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
@@ -137,12 +136,16 @@ class RunEnvironments:
         Environments of evaluations and rollouts truncate endless episodes.
         """
         config = self._config
-        seed = 0 if config.seed is None else config.seed
-        limit = config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
-        tell = tells_agents(config.model)
-        told = self._load("algorithm", config.algorithm.name).info_columns
-        wanted = config.env if env is None else env
-        return EnvBuilder(wanted, config.wrappers, seed, purpose, self._load, limit, tell, self._vectorised, told)
+        return EnvBuilder(
+            config.env if env is None else env,
+            config.wrappers,
+            seed=config.seed or 0,
+            purpose=purpose,
+            vectorised=self._vectorised,
+            max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
+            agent_ids=needs_agent_ids(config.model),
+            info_columns=config.algorithm.plugin_class("algorithm").info_columns,
+        )
 
     @property
     def has_collectors(self) -> bool:

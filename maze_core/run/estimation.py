@@ -14,7 +14,6 @@ from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.plugins.config.assembly import policy_part
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.models.several.actor_normalizer import ActorNormalizer
-    from maze_core.plugins.discovery import Loader
+    from maze_core.plugins.config.base import PluginConfig
 
 
 _ROWS = 4096
@@ -30,27 +29,23 @@ _ROWS = 4096
 
 
 def estimate_statistics(
-    normalizer: ObservationNormalizer | ActorNormalizer, env: VectorEnv, seed: int, load: Loader
+    normalizer: ObservationNormalizer | ActorNormalizer, env: VectorEnv, seed: int, policy: PluginConfig
 ) -> None:
-    """Estimate a normaliser's statistics from new episodes, with the number of steps and the policy plugin it names.
+    """Estimate a normaliser's statistics from new episodes of a policy plugin, with the number of steps it names.
 
     These steps do not count as training. Up to N - 1 more are taken, since the N environments step together.
 
     Raises:
-        ConfigError: there is no such policy plugin, or it does not fit the environment.
+        ConfigError: the policy does not fit the environment.
         RunError: the environment failed.
     """
-    wanted = normalizer.estimation
-    if not wanted.steps:
-        return
-    config = policy_part(wanted.policy, "policy", load)
-    policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
+    acting = build_policy_plugin(policy, env.observation_space, env.action_space)
     rngs = [generator(seed, Purpose.NORMALIZATION, row) for row in range(env.num_envs)]
-    agent, stepper = RuleAgent(policy, rngs, env.action_space), Stepper(env, EpisodeSeeds(seed, Purpose.NORMALIZATION))
+    agent, stepper = RuleAgent(acting, rngs, env.action_space), Stepper(env, EpisodeSeeds(seed, Purpose.NORMALIZATION))
     seen = _Seen(normalizer, env)
     with isolated_rng(integer_seed(seed, Purpose.NORMALIZATION)):
-        stepper.begin(seen.room({}))
-        while seen.steps < wanted.steps:
+        stepper.reset(seen.next_buffer({}))
+        while seen.steps < normalizer.estimation.steps:
             stepper.step(agent, seen)
         seen.show()
 
@@ -65,7 +60,7 @@ class _Seen:
         self._specs, self._num_envs = space_specs(env.observation_space, "observation"), env.num_envs
         self._rows: list[Tree] = []
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays: the current ones are kept."""
         return allocate(self._specs, (self._num_envs,))
 

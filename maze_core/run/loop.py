@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
-from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import LostError, PluginError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
+from maze_core.base.metrics import ClosedDict
 from maze_core.base.terminal_text import argument
 from maze_core.data.batch import OwnStep
 from maze_core.learn import answers
-from maze_core.learn.hook_check import check_without_losses
+from maze_core.learn.checks import check_without_losses
 from maze_core.run.episodes.evaluation import EvaluationInterrupted
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.report import RunSummary
@@ -153,11 +153,11 @@ def _report_failure(run: Run, error: BaseException) -> None:
     reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
     run.hooks.on_run_end(run, run.summary)
-    resumable = run.saved_epoch is not None and (run.saving.has_progress or isinstance(error, LostError))
+    resumable = run.saving.saved_epoch is not None and (run.saving.has_progress or isinstance(error, LostError))
     if isinstance(error, Exception) and run.run_dir is not None and resumable:
         last = run.run_dir / CHECKPOINTS / "last"
         following = f"Next: maze resume {argument(run.run_dir)}"
-        error.add_note(f"The last intact checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
+        error.add_note(f"The last intact checkpoint is {last}, of epoch {run.saving.saved_epoch}. {following}")
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:

@@ -12,13 +12,12 @@ from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.sources.factory import FactorySource
-from maze_core.envs.wrappers.function import FunctionWrapper
-from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
+from maze_core.envs.wrappers.gymnasium import FunctionWrapper, GymnasiumWrapperConfig
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import part_config
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.env_door import source_for
+from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.python_objects import origin
@@ -97,7 +96,7 @@ class Parts:
             return self.plugin("env", env)
         if not callable(env):
             raise _wrong("env", env, "an id, a mapping, a config or a callable")
-        if (found := source_for(env)) is not None:
+        if (found := EnvSources().source_for(env)) is not None:
             name, source = found
             self._keep("env", name, source.of(env))
             return {"name": name, "id": origin(env)}
@@ -174,9 +173,8 @@ def acting_policy(part: Part, run: Run) -> ActingPolicy:
     """
     parts = Parts()
     named = parts.plugin("policy", part)
-    load = said_classes(named, load=parts.load)
-    config = part_config("policy", named, load=load)
-    return build_policy_plugin(config, run.observation_space, run.action_space, load)
+    config = Assembly(said_classes(named, load=parts.load)).part_config("policy", named)
+    return build_policy_plugin(config, run.observation_space, run.action_space)
 
 
 def _is_plugin_class(part: Any) -> bool:

@@ -9,28 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.closed_dict import ClosedDict
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.free_ram import is_about_memory
+from maze_core.base.metrics import ClosedDict
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.looking_ahead import planning_of
 from maze_core.envs.wrappers.carry import fits, frozen, training_memory
 from maze_core.learn import answers
-from maze_core.learn.algorithm import check_run
+from maze_core.learn.checks import check_run
 from maze_core.learn.several_learners import check_installed, check_learners
-from maze_core.models.modes import for_evaluation
+from maze_core.models.blocks import for_evaluation
 from maze_core.models.several.actor_policy import build_policy
-from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.run.environments import RunEnvironments
 from maze_core.run.episodes.run_evaluation import RunEvaluation
 from maze_core.run.progress import RunProgress, whole
 from maze_core.run.report import EpochReport
-from maze_core.run.saved.manifest import states
-from maze_core.run.saved.run_dir import REPLAY
 from maze_core.run.saving import Saving
 
 if TYPE_CHECKING:
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.report import RunSummary
 
 
@@ -64,15 +60,37 @@ class Run(RunProgress):
 
     `to_act`: the run may never train, so its environments are built only when it evaluates.
     Counters, clock and end are those of `RunProgress`.
-    Its attributes: `config`, `seed`, `policy`, `algorithm`, `device`, `observation_space` and `action_space` (of a
-    single environment), `run_dir` (None while there is no directory), `hooks`, `statistics`, `resumed`, `interrupted`.
+    Its attributes, besides those below: `config`, `seed`, `algorithm`, `device`, `observation_space` and
+    `action_space` (of a single environment), `hooks`, `statistics`, `interrupted`.
     """
+
+    policy: Policy
+    """What learns and acts."""
+    learner: Learner
+    """Takes the gradient steps."""
+    side_learners: SideLearners
+    """Train the networks of plugins that learn beside the policy."""
+    repeated: RepeatedSteps | None = None
+    """Takes the learner's steps as they were recorded or compiled; None: all are taken as usual."""
+    others: FurtherLearners | None = None
+    """The further learners; None: there is one."""
+    run_dir: Path | None = None
+    """None while there is no directory."""
+    init_from: Path | None = None
+    """The run directory from which the policy's initial parameters were loaded."""
+    checkpoint: str | None = None
+    """The checkpoint from which the policy was read, to evaluate or to act; None: it is that of training."""
+    resumed: bool = False
+    """True once it has gone on from a checkpoint."""
+    explores: bool = False
+    """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
+    summary: RunSummary | None = None
+    """How training ended, once it has."""
 
     def __init__(
         self,
         config: RunConfig,
         *,
-        load: Loader = discovery.load,
         warn: Callable[[str], None] | None = None,
         preset: str | None = None,
         to_act: bool = False,
@@ -81,57 +99,37 @@ class Run(RunProgress):
             raise ValueError("a run needs a drawn seed")
         super().__init__(config)
         self.seed: int = config.seed
-        self.preset = preset
+        self.preset, self.to_act = preset, to_act
         self.histograms: dict[str, Histogram] = {}
         """Histograms for the next report, by metric name; callbacks and algorithms may add some, until `on_metrics`."""
         self.figures: dict[str, Any] = {}
         """Pictures for the next report, by name, as `EpochReport.figures` describes them; likewise."""
-        self.init_from: Path | None = None
-        """The run directory from which the policy's initial parameters were loaded."""
-        self.run_dir: Path | None = None
-        self.checkpoint: str | None = None
-        """The checkpoint from which the policy was read, to evaluate or to act; None: it is that of training."""
-        self.resumed = False
-        self.explores = False
-        """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
         self.versions: dict[str, str] = {}
         self.parameter_counts: dict[str, int] = {}
         self.notes: list[str] = []
         """Notes for the user before the run begins, one or two sentences each."""
-        self.summary: RunSummary | None = None
-        """How training ended, once it has."""
-        self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
-        self.cuda_rng: torch.Tensor | None = None
-        """Of the GPU's global generator; None on a CPU."""
-        self.load = load
-        """Finds the classes of plugins."""
         self.plugin_modules: dict[str, nn.Module] = {}
         """The networks of plugins, by `PLUGIN.NAME`."""
-        self.others: FurtherLearners | None = None
-        """The further learners; None: there is one."""
-        self._closed = False
         self.saving = Saving(self)
         """Writes and restores checkpoints."""
-        self.policy: Policy
-        self.learner: Learner
-        self.repeated: RepeatedSteps | None = None
-        """Takes the learner's steps as they were recorded or compiled; None: all are taken as usual."""
-        self.side_learners: SideLearners
-        self.hooks = Hooks.for_run(config, warn, load)
+        self._closed = False
+        self._say = warn or to_stderr
+        self._recalled: list[Memory] = []
+        self.hooks = Hooks.for_run(config, warn)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         check_run(self.algorithm, config)
         check_learners(self.hooks, config.learners)
         if not to_act:
             check_installed(config.learners)
         self.device = _device(config.algorithm.device)
-        if self.device.type == "cuda":
-            self.cuda_rng = torch_generator(config.seed, Purpose.GLOBAL, device=self.device).get_state()
+        self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
+        on_gpu = self.device.type == "cuda"
+        self.cuda_rng = torch_generator(config.seed, Purpose.GLOBAL, device=self.device).get_state() if on_gpu else None
+        """Of the GPU's global generator; None on a CPU."""
         self.planners: RunPlanning | None = planning_of(self)
         """Looks ahead where the policy acts; None: the policy acts alone."""
-        self.environments = RunEnvironments(config, load, vectorised=self.planners is None)
-        self._say = warn or to_stderr
-        self._recalled: list[Memory] = []
-        self.to_act = to_act
+        self.environments = RunEnvironments(config, vectorised=self.planners is None)
+        """The environments and workers of the run."""
         if not to_act:
             _ = self.evaluation
         self.observation_space = self.environments.kind.observation_space
@@ -170,14 +168,10 @@ class Run(RunProgress):
     def training_env(self, num_envs: int, *, collecting: bool = False) -> VectorEnv:
         """Return the `num_envs` training environments, built at the first call and closed with the run.
 
-        `collecting`: if possible on workers that can also take several steps on their own; where `has_collectors`.
+        `collecting`: if possible on workers that can also take several steps on their own; where
+        `environments.has_collectors`.
         """
         return self.environments.training(whole(num_envs, 1, "num_envs of training_env"), collecting)
-
-    @property
-    def has_collectors(self) -> bool:
-        """True where the runner has workers that may collect from the training environments."""
-        return self.environments.has_collectors
 
     def rows_of(self, num_envs: int) -> int:
         """Return the number of rows of so many training environments: one for each agent where several act."""
@@ -215,15 +209,6 @@ class Run(RunProgress):
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
         return self.environments.workers(task, count)
-
-    def learners(self, task: Task, count: int) -> tuple[WorkerPool, str]:
-        """Return further learners started by the runner, closed with the run, and this machine's address for them."""
-        return self.environments.learners(task, count, self.device.type == "cuda")
-
-    @property
-    def pools(self) -> tuple[WorkerPool, ...]:
-        """The workers that `workers` and `learners` started, in that order, to see how they are: their `restarts`."""
-        return self.environments.pools
 
     # Evaluation
 
@@ -315,14 +300,9 @@ class Run(RunProgress):
 
     # Saving
 
-    @property
-    def saved_epoch(self) -> int | None:
-        """Epoch of the checkpoint `last`; None before there is one."""
-        return self.saving.saved_epoch
-
     def save_checkpoint(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
-        folder = self.store(name)
+        folder = self.saving.store(name)
         self.hooks.on_checkpoint(self, folder)
         if name == "last":  # until then rows may be needed that only a kept state refers to
             self.algorithm.prune()
@@ -333,22 +313,9 @@ class Run(RunProgress):
         if self.run_dir is not None:
             self.save_checkpoint("last")
 
-    def store(self, name: str) -> Path:
-        """Write the complete state of the run to `checkpoints/NAME`."""
-        return self.saving.store(name)
-
     def keep_state(self) -> None:
         """Keep a copy of the complete state in memory if it is worth its time. Call it between updates."""
         self.saving.keep()
-
-    @property
-    def replay_dir(self) -> Path:
-        """The folder for the rows of a replay buffer, in the run directory."""
-        return self.saving.folder / REPLAY
-
-    def checkpoint_states(self) -> list[str]:
-        """Return every readable `state.json` of the run's checkpoints: they tell which rows on disk are needed."""
-        return states(self.saving.folder)
 
     # Closing
 

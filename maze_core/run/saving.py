@@ -14,8 +14,9 @@ from maze_core.envs.recorded_state import MEMORIES
 from maze_core.run.saved.append_only import GrowingFile
 from maze_core.run.saved.checkpoint import Checkpoint, write_checkpoint
 from maze_core.run.saved.kept_state import KeptState
-from maze_core.run.saved.manifest import CHECKPOINTS, MODEL, STATE
+from maze_core.run.saved.manifest import CHECKPOINTS, MODEL, STATE, states
 from maze_core.run.saved.metrics_file import METRICS_FILE
+from maze_core.run.saved.run_dir import REPLAY
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -50,6 +51,15 @@ class Saving:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
+
+    @property
+    def replay_dir(self) -> Path:
+        """The folder for the rows of a replay buffer, in the run directory."""
+        return self.folder / REPLAY
+
+    def checkpoint_states(self) -> list[str]:
+        """Return every readable `state.json` of the run's checkpoints: they tell which rows on disk are needed."""
+        return states(self.folder)
 
     def store(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME`, and return this folder."""

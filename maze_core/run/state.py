@@ -8,12 +8,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from maze_core.base.saved_state import Count, Entries, Flag, Form, Number, OrNone, Text, varies
+from maze_core.base.saved_state import Bool, Count, Entries, Form, Number, OrNone, Text, varies
 
 _COUNT = Count()
 _FORMS: dict[str, Form] = {
     "int": _COUNT,
-    "bool": Flag(),
+    "bool": Bool(),
     "float": Number(0.0),
     "int | None": OrNone(_COUNT),
     "float | None": OrNone(Number()),

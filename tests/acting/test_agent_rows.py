@@ -11,6 +11,7 @@ from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.data.rollout import carried_rows
 from maze_core.envs.several.agents import Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
@@ -28,11 +29,12 @@ def o(value):
 
 
 def sampler_of(make, steps, copies=1, **model):
-    env = Logged(make, copies, tell_agents="groups" in model)
+    env = Logged(make, copies, agent_ids="groups" in model)
     config = MlpConfig(name="mlp", hidden=[4], orthogonal_init=False, **model)
     torch.manual_seed(1)
     policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config)
-    return env, Learning(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
+    network = NetworkAgent.sampling(policy, env.num_envs, torch.Generator().manual_seed(5))
+    return env, Learning(network, env, steps, SEEDS)
 
 
 class Learning(Sampler):

@@ -5,8 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.agent import Choice

@@ -65,7 +65,7 @@ class Keeping:
         self.obs, self._spare = (allocate(space_specs(env.observation_space, "observation"), (ROWS,)) for _ in range(2))
         self.kept = []
 
-    def room(self, obs):
+    def next_buffer(self, obs):
         assert obs is self.obs
         return self._spare
 
@@ -90,7 +90,7 @@ def test_an_agent_is_told_of_every_episode_before_it_acts_in_it():
     with pytest.raises(RuntimeError, match="not been reset"):
         stepper.step(Counting(), sink)
     agent = Counting()
-    stepper.begin(sink.obs)
+    stepper.reset(sink.obs)
     for _ in range(8):
         stepper.step(agent, sink)
     assert agent.told == [[0, 1, 2], [0], [0, 1], [0], [0, 1, 2], [0], [0, 1], [0]]
@@ -102,7 +102,7 @@ def test_another_agent_goes_on_in_the_middle():
     """What was not told to the first is told to the second."""
     env = SerialVectorEnv(lambda i: CountingEnv(2, tag=i), ROWS)
     stepper, sink = stepping(env)
-    stepper.begin(sink.obs)
+    stepper.reset(sink.obs)
     first, second = Counting(), Counting()
     stepper.step(first, sink)
     stepper.step(first, sink)
@@ -120,7 +120,7 @@ def test_a_restored_stepper_goes_on_bit_for_bit(steps):
 
     agent, stepper, sink = playing()
     if steps:
-        stepper.begin(sink.obs)
+        stepper.reset(sink.obs)
     for _ in range(steps):
         stepper.step(agent, sink)
     state = {**agent.state(), **stepper.state()}
@@ -130,7 +130,7 @@ def test_a_restored_stepper_goes_on_bit_for_bit(steps):
     assert other.started == bool(steps)
     for each, s in ((stepper, sink), (other, others_sink)):
         if not each.started:
-            each.begin(s.obs)
+            each.reset(s.obs)
     for _ in range(30):
         stepper.step(agent, sink)
         other.step(again, others_sink)

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from maze_core.cli.algorithm_flags import without_flags
 from maze_core.cli.main import app
+from maze_core.cli.options import without_flags
 
 OWN = {"--env": True, "--set": True, "-c": True, "--quiet": False, "-q": False, "--seeds": True}
 

@@ -23,7 +23,7 @@ from maze_core.cli import main as command
 from maze_core.cli.commands import train as train_command
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.run import EvaluationConfig
 from tests.cli.broken_envs import FEW, VALUES, Good, parallel_environments, single_environments, turn_environments
 
@@ -349,7 +349,7 @@ def assert_made_or_refused(algorithm, before, setting):
     """The configuration is only made here; runs with wrong ones are in `tests/attack`."""
     said = ""
     try:
-        assemble(algorithm, "CartPole-v1", "none", overrides=[*before, setting], load=loaded)
+        Assembly(loaded).assemble(algorithm, "CartPole-v1", "none", overrides=[*before, setting])
     except (ConfigError, PluginError) as error:
         said = str(error)
     except Exception as error:

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import yaml
+from maze_recordings.progress import progress_bar
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import checksummed, unsealed
-from maze_core.base.progress import progress_bar
 from maze_core.cli.console.output import LiveOutput, PlainOutput
 from maze_core.cli.main import app
 from maze_core.cli.output import print_json, print_table

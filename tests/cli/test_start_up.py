@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from maze_core.cli.start_up import lasting_imports
+from maze_core.cli.group import lasting_imports
 
 PROGRAM = """
 import gc, sys
-from maze_core.cli.start_up import lasting_imports
+from maze_core.cli.group import lasting_imports
 {before}
 with lasting_imports():
     print(gc.isenabled())

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from maze_core.cli.group import command
 from maze_core.cli.main import app
-from maze_core.cli.suggestions import COMMANDS, OPTIONS, option_instead
+from maze_core.cli.wrong_usage import COMMANDS, OPTIONS, option_instead
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.explain import model_at

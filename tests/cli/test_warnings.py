@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from maze_core.base.plain_warnings import warn_plainly
+from maze_core.base.terminal_text import warn_plainly
 
 
 @pytest.fixture

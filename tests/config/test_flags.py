@@ -5,7 +5,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from maze_core.base.errors import ConfigError
-from maze_core.cli.option_paths import placed
+from maze_core.cli.options import placed
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.flags import flags
 

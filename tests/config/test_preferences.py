@@ -6,7 +6,7 @@ import pytest
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import assemble, dump, load_run_config
+from maze_core.plugins.config.assembly import Assembly, dump
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.discovery import overlay
@@ -45,7 +45,7 @@ LOAD = overlay(
 
 
 def configured(algorithm="choosy", **options):
-    return assemble(algorithm, "Some-v0", load=LOAD, **options)
+    return Assembly(LOAD).assemble(algorithm, "Some-v0", **options)
 
 
 def test_preferences_hold_where_nothing_is_said_and_the_plugin_has_the_field():
@@ -67,7 +67,7 @@ def test_a_plugin_without_the_fields_is_left_alone():
 def test_a_saved_configuration_is_read_back_as_it_is(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(dump(configured(overrides=["model.critic=shared"])))
-    assert load_run_config(file, load=LOAD).model.critic == "shared"
+    assert Assembly(LOAD).load_run_config(file).model.critic == "shared"
 
 
 def test_mistakes_are_still_reported_together():
@@ -96,7 +96,7 @@ def test_mistakes_are_still_reported_together():
 def test_defaults_that_can_never_apply_are_refused_by_name(defaults, message):
     load = overlay({("algorithm", "wrong"): plugin(AlgorithmConfig, defaults=defaults)}, LOAD)
     with pytest.raises(PluginError, match=message):
-        assemble("wrong", "Some-v0", load=load)
+        Assembly(load).assemble("wrong", "Some-v0")
 
 
 CALM = {"callbacks": {"early_stopping": {"patience": 50, "unknown": 1}, "mine": {"patience": 2}}}
@@ -114,21 +114,21 @@ CALM_LOAD = overlay({("algorithm", "calm"): plugin(AlgorithmConfig, defaults=CAL
     ],
 )
 def test_an_algorithm_may_prefer_parameters_of_callbacks(overrides, patience):
-    config = assemble("calm", "Some-v0", overrides=overrides, load=CALM_LOAD)
+    config = Assembly(CALM_LOAD).assemble("calm", "Some-v0", overrides=overrides)
     assert config.callbacks["early_stopping"].patience == patience
     assert "mine" not in config.callbacks
 
 
 def test_a_callback_that_is_removed_stays_removed():
-    config = assemble("calm", "Some-v0", overrides=["callbacks.early_stopping=null", "steps=9"], load=CALM_LOAD)
+    config = Assembly(CALM_LOAD).assemble("calm", "Some-v0", overrides=["callbacks.early_stopping=null", "steps=9"])
     assert "early_stopping" not in config.callbacks
 
 
 def test_early_stopping_under_another_name_is_early_stopping():
     overrides = ["callbacks.early_stopping=null", "callbacks.mine={name: early_stopping}"]
-    assert assemble("calm", "Some-v0", overrides=overrides, load=CALM_LOAD).callbacks["mine"].patience == 2
+    assert Assembly(CALM_LOAD).assemble("calm", "Some-v0", overrides=overrides).callbacks["mine"].patience == 2
     overrides.append("steps=9")
-    assert assemble("calm", "Some-v0", overrides=overrides, load=CALM_LOAD).callbacks["mine"].patience == 0
+    assert Assembly(CALM_LOAD).assemble("calm", "Some-v0", overrides=overrides).callbacks["mine"].patience == 0
 
 
 def test_an_algorithm_with_patience_of_its_own_says_where_it_went():
@@ -137,4 +137,4 @@ def test_an_algorithm_with_patience_of_its_own_says_where_it_went():
 
     load = overlay({("algorithm", "old"): plugin(OldConfig)}, LOAD)
     with pytest.raises(PluginError, match=r'Fake.Config: patience .* `defaults = {"callbacks": {"early_stopping"'):
-        assemble("old", "Some-v0", load=load)
+        Assembly(load).assemble("old", "Some-v0")

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, computed_fie
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import assemble, dump, load_run_config
+from maze_core.plugins.config.assembly import Assembly, dump
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.restorable import unrestorable
 from maze_core.plugins.discovery import load, overlay
@@ -71,13 +71,8 @@ def plugin(config):
 
 
 def assembled(config):
-    return assemble(
-        "ppo",
-        "CartPole-v1",
-        preset="none",
-        overrides=["callbacks.odd={}"],
-        load=overlay({("callback", "odd"): plugin(config)}, load),
-    )
+    assembly = Assembly(overlay({("callback", "odd"): plugin(config)}, load))
+    return assembly.assemble("ppo", "CartPole-v1", preset="none", overrides=["callbacks.odd={}"])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +98,8 @@ def test_what_a_file_does_not_keep_is_refused(config, says):
 def test_what_it_keeps_is_read_again_whatever_its_aliases(tmp_path):
     config = assembled(Kept)
     (tmp_path / "config.yaml").write_text(dump(config))
-    found = load_run_config(tmp_path / "config.yaml", load=overlay({("callback", "odd"): plugin(Kept)}, load))
+    assembly = Assembly(overlay({("callback", "odd"): plugin(Kept)}, load))
+    found = assembly.load_run_config(tmp_path / "config.yaml")
     assert found == config
     assert Kept.model_validate({"lambda": 5}).keyword == 5
 

@@ -7,12 +7,12 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
@@ -171,7 +171,7 @@ def test_filler_reaches_neither_normaliser_nor_counters_nor_statistics(tmp_path)
     load = discovery.overlay({("env", "native"): Native})
     flags = {"env": {"name": "native"}, "algorithm.name": "ppo", "model.normalize_observations": True, "seed": 1}
     flags |= {"algorithm.num_envs": 3, "callbacks.console": None, "evaluation.n_episodes": 3}
-    run = api.start(assemble(flags=flags, load=load), tmp_path / "run", load=load)
+    run = api.start(Assembly(load).assemble(flags=flags), tmp_path / "run")
     collector = RolloutCollector(run, 9)
     rollout = collector.collect()
     collector.update_normalizer()

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from maze_impala.trajectories import shares_of_trajectories
 
-from maze_core.data.batch import Batch
+from maze_core.data.batch import Batch, even_shares
 from maze_core.data.sequences import Sequences
-from maze_core.data.shares import even_shares, shares_of_trajectories
 
 
 def batch_of(rows, **parts):

@@ -150,7 +150,7 @@ SHOWN = {
     "maze_core.envs.vector.Episode": "Episode(",
     "maze_core.envs.several.agents.Round": "Round(acting: Mapping[str, Any], rewards:",
     "maze_core.envs.builder.EnvBuilder": "EnvBuilder(",
-    "maze_core.models.distributions.box.BoxScale": "BoxScale(space: Box)",
+    "maze_core.models.distributions.continuous.BoxScale": "BoxScale(space: Box)",
     "maze_core.run.episodes.statistics.EpochStatistics": "EpochStatistics()",
     "maze_core.data.batch.OwnStep": "OwnStep(take: Callable[[], Mapping[str, Tensor]], parameters: Sequence[Tensor])",
     "maze_core.collect.agents.agent.Choice": "Choice(samples: Tree, actions: Tree)",
@@ -160,7 +160,7 @@ SHOWN = {
 FAMILIES = (
     ("*", r"^class (\w+)\(Collector\)"),
     ("*", r"^class (\w+)\(Selector\)"),
-    ("heads.py", r"^class (\w+Head)\("),
+    ("families.py", r"^class (\w+Head)\("),
 )
 
 

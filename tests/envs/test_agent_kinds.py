@@ -50,7 +50,7 @@ def test_agents_with_equal_spaces_are_told_apart_where_that_is_asked_for():
     turns = [Round({"a": np.ones(1, np.float32)})] * 2
     plain = AgentsVectorEnv(lambda _: Script(turns), 1)
     assert plain.observation_space == spaces.Box(-np.inf, np.inf, (1,), np.float32)
-    told = AgentsVectorEnv(lambda _: Script(turns), 1, tell_agents=True)
+    told = AgentsVectorEnv(lambda _: Script(turns), 1, agent_ids=True)
     assert begun(told)[ACTOR].tolist() == [0, 1]
     assert actors_of(told.observation_space).kinds == ["a"]
 
@@ -91,7 +91,7 @@ def test_rounds_are_counted_from_an_agents_own_action(limited):
 
 
 def test_turns_count_once_however_long_an_agent_waited():
-    env = AgentsVectorEnv(lambda _: Script(TURNS), 1, tell_agents=True)
+    env = AgentsVectorEnv(lambda _: Script(TURNS), 1, agent_ids=True)
     out = begun(env)
     for _ in range(4):
         env.step({"a": np.zeros(2, np.int64)}, out)
@@ -100,7 +100,7 @@ def test_turns_count_once_however_long_an_agent_waited():
 
 def test_a_name_that_cannot_be_a_leaf_is_refused_where_agents_are_told_apart():
     with pytest.raises(ConfigError, match="the actor's name 'a/b' must be text without"):
-        AgentsVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1, tell_agents=True)
+        AgentsVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1, agent_ids=True)
     AgentsVectorEnv(lambda _: Script(TURNS, ("a/b", "c")), 1).close()
 
 
@@ -117,7 +117,7 @@ def test_an_observation_of_another_agents_space_is_named():
     env = AgentsVectorEnv(lambda _: Wrong(), 1)
     with pytest.raises(ConfigError, match="at 'two'"):
         begun(env)
-    env = AgentsVectorEnv(lambda _: Late(TURNS), 1, tell_agents=True)
+    env = AgentsVectorEnv(lambda _: Late(TURNS), 1, agent_ids=True)
     out = begun(env)
     with pytest.raises(RunError, match="returned an observation that does not match the observation space"):
         env.step({"a": np.zeros(2, np.int64)}, out)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gymnasium import spaces
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -18,11 +17,11 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.several.agents import LimitedAgents, Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.plugins import discovery
 from tests.agents import Crowd, CrowdConfig, CrowdSource, Script
+from tests.process_envs import process_envs
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
-BUILDER = EnvBuilder(CrowdConfig(), load=discovery.overlay({("env", "crowd"): CrowdSource}))
+BUILDER = EnvBuilder(CrowdConfig().bound_to(CrowdSource))
 
 
 def o(value):
@@ -181,7 +180,7 @@ def test_a_restored_environment_goes_on_exactly_in_this_process_and_in_workers(s
         after = [rng.bit_generator.state for rng in rngs]
         expected, final = play(env, 40, out, rngs), env.state()
     assert sum(len(episodes) for _, episodes in expected) > 3
-    other = AgentsVectorEnv(BUILDER.agents_env, 3) if later == "dev" else ProcessVectorEnv(BUILDER, 3, 2)
+    other = AgentsVectorEnv(BUILDER.agents_env, 3) if later == "dev" else process_envs(BUILDER, 3, 2)
     with closing(other) as env, warnings.catch_warnings():
         warnings.simplefilter("error")
         assert env.num_envs == 9

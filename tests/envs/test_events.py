@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -22,6 +21,7 @@ from maze_core.envs.several.agents import Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Script
+from tests.process_envs import process_envs
 
 SEEDS = EpisodeSeeds(2, Purpose.TRAIN_EPISODES)
 LENGTHS = (2, 3, 5)
@@ -87,7 +87,7 @@ def single(env, steps=1):
 
 FORMS = {
     "in turn": lambda: SerialVectorEnv(till, 3),
-    "processes": lambda: ProcessVectorEnv(till, 3, 2),
+    "processes": lambda: process_envs(till, 3, 2),
     **{
         mode.name: lambda mode=mode: NativeVectorEnv(
             SyncVectorEnv([lambda i=i: till(i) for i in range(3)], autoreset_mode=mode)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -16,6 +15,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from tests.process_envs import process_envs
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 LENGTH = 4
@@ -216,7 +216,7 @@ def test_booleans_of_any_type_are_flags(flags):
 
 
 def test_worker_processes_look_too():
-    env = ProcessVectorEnv(Builder(), 2, 2)
+    env = process_envs(Builder(), 2, 2)
     with pytest.raises(RunError, match=r"environment 1 \(episode 1, step 2\) returned an observation .* 'observation'"):
         play(env)
 

@@ -8,7 +8,6 @@ from maze_devkit.several import AgentsSource, Seats
 
 from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.envs.builder import EnvBuilder
-from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 
 WRAPS = {
@@ -51,9 +50,8 @@ class Both(Single):
 
 
 def builder(source, *wrappers, **more):
-    classes = {("env", "source"): source, **{("wrapper", f"w{n}"): each for n, each in enumerate(wrappers)}}
-    parts = tuple(PluginConfig(name=f"w{n}") for n in range(len(wrappers)))
-    return EnvBuilder(PluginConfig(name="source"), parts, load=discovery.overlay(classes), **more)
+    parts = tuple(PluginConfig(name=f"w{n}").bound_to(each) for n, each in enumerate(wrappers))
+    return EnvBuilder(PluginConfig(name="source").bound_to(source), parts, **more)
 
 
 def formed(build):

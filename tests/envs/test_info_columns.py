@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from tests.process_envs import process_envs
 
 SEEDS = EpisodeSeeds(2, Purpose.TRAIN_EPISODES)
 
@@ -78,7 +78,7 @@ def test_each_way_to_step_reads_the_same_numbers():
     paid, sums = costs(SerialVectorEnv(Maker(), 3))
     assert paid[1][:4] == [1.1, 1.2, 1.3, 1.1]
     assert [each[0] for each in sums] == [0.3, 3.6, 4.3]
-    assert costs(ProcessVectorEnv(Maker(), 3, 2)) == (paid, sums)
+    assert costs(process_envs(Maker(), 3, 2)) == (paid, sums)
     for mode in AutoresetMode:
         found, totals = costs(native(mode), 8)
         for i in range(3):

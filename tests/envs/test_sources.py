@@ -17,7 +17,6 @@ from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.sources.gymnasium import GymnasiumConfig, GymnasiumSource
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import origin
 from maze_core.plugins.unmet import unmet
@@ -37,6 +36,10 @@ class LimitWrapper(Plugin):
     def make_env(self, config, seed, index):
         env = yield
         return Limited(env, self.config.limit)
+
+
+def limit(steps):
+    return LimitWrapper.Config(name="limit", limit=steps).bound_to(LimitWrapper)
 
 
 class SpySource(Plugin):
@@ -138,8 +141,7 @@ def test_a_missing_dependency_says_what_to_install(monkeypatch):
 
 
 def test_a_ready_function():
-    load = overlay({("env", "factory"): FactorySource.of(partial(CountingEnv, 5))})
-    builder = EnvBuilder(FactoryConfig(), (), 3, "training", load)
+    builder = EnvBuilder(FactoryConfig().bound_to(FactorySource.of(partial(CountingEnv, 5))), seed=3)
     assert length_of(builder(0)) == length_of(pickle.loads(pickle.dumps(builder))(0)) == 5
     assert origin(CountingEnv) == "maze_devkit.envs:CountingEnv"
 
@@ -151,14 +153,11 @@ def test_a_recorded_function_cannot_be_opened_without_it():
 
 
 def builder(purpose="training", wrappers=(), seed=1):
-    load = overlay({("env", "factory"): SpySource, ("wrapper", "limit"): LimitWrapper})
-    return EnvBuilder(FactoryConfig(), wrappers, seed, purpose, load)
+    return EnvBuilder(FactoryConfig().bound_to(SpySource), wrappers, seed=seed, purpose=purpose)
 
 
 def test_wrappers_apply_in_order_and_travel():
-    limits = tuple(LimitWrapper.Config(name="limit", limit=n) for n in (5, 4))
-    load = overlay({("env", "factory"): SpySource, ("wrapper", "limit"): LimitWrapper})
-    both = EnvBuilder(FactoryConfig(), limits, 1, "training", load)
+    both = builder(wrappers=(limit(5), limit(4)))
     for made in (both(0), pickle.loads(pickle.dumps(both))(0)):
         assert [made.limit, made.env.limit] == [4, 5]  # the first is the innermost
         assert isinstance(made.unwrapped, CountingEnv)
@@ -178,7 +177,7 @@ def test_construction_seeds_differ_by_index_purpose_and_run_only():
 def test_a_wrapper_for_single_environments_rules_out_the_native_one():
     assert builder().vector_env(2).num_envs == 2
     with pytest.warns(RuntimeWarning, match="wraps single environments"):
-        assert builder(wrappers=(LimitWrapper.Config(name="limit"),)).vector_env(2) is None
+        assert builder(wrappers=(limit(5),)).vector_env(2) is None
 
 
 def test_environments_need_no_torch():
@@ -187,9 +186,9 @@ def test_environments_need_no_torch():
         "maze_core.envs.sources.factory",
         "maze_core.envs.sources.gymnasium",
         "maze_core.envs.native",
-        "maze_local.lockstep.vector_env",
+        "maze_local.pooled_envs",
         "maze_core.envs.serial",
-        "maze_local.lockstep.worker",
+        "maze_local.env_task",
         "maze_core.collect.pools.dev",
         "maze_local.runner",
     )
@@ -202,7 +201,7 @@ def test_the_vectorised_form_of_an_environment():
     native = source("CartPole-v1", vectorization="native", max_episode_steps=9)
     env = native.make_vector_env(native.config, 5, 0)
     assert (env.num_envs, env.unwrapped.max_episode_steps) == (5, 9)
-    assert EnvBuilder(native.config, load=overlay({("env", ""): GymnasiumSource})).vector_env(3).num_envs == 3
+    assert EnvBuilder(native.config.bound_to(GymnasiumSource)).vector_env(3).num_envs == 3
     single = source("CartPole-v1")
     assert single.make_vector_env(single.config, 5, 0) is None
 

@@ -20,7 +20,8 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.actors import ActorId, actors_of
-from maze_core.envs.several.turns import ActorSpaces, Turn, TurnEnv
+from maze_core.envs.several.agent_rows import ActorSpaces
+from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.envs.spaces import allocate, space_specs
 
 SEEN, TWO = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)

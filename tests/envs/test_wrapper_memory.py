@@ -7,7 +7,6 @@ import gymnasium
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -19,8 +18,8 @@ from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
+from tests.process_envs import process_envs
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 
@@ -125,18 +124,17 @@ class Fussy(Plugin):
 
 
 WRAPPERS = {
-    ("wrapper", "curriculum"): CurriculumWrapper,
-    ("wrapper", "growing"): GrowingWrapper,
-    ("wrapper", "tenfold"): VectorWrapper,
-    ("wrapper", "forgetful"): ForgetfulWrapper,
-    ("wrapper", "fussy"): Fussy,
+    "curriculum": CurriculumWrapper,
+    "growing": GrowingWrapper,
+    "tenfold": VectorWrapper,
+    "forgetful": ForgetfulWrapper,
+    "fussy": Fussy,
 }
 
 
 def build(env, *wrappers):
-    load = overlay({("env", "factory"): FactorySource.of(env), **WRAPPERS})
-    config = env if isinstance(env, PluginConfig) else FactoryConfig()
-    return EnvBuilder(config, tuple(SizedConfig(name=name) for name in wrappers), 1, load=load)
+    config = env if isinstance(env, PluginConfig) else FactoryConfig().bound_to(FactorySource.of(env))
+    return EnvBuilder(config, tuple(SizedConfig(name=name).bound_to(WRAPPERS[name]) for name in wrappers), seed=1)
 
 
 def begin(env):
@@ -179,8 +177,8 @@ def test_what_a_wrapper_does_in_its_reset_is_no_part_of_the_return():
         def make_env(self, config, seed, index):
             return Warm((yield))
 
-    load = overlay({("env", "factory"): FactorySource.of(lambda: CountingEnv(4)), ("wrapper", "warm"): WarmWrapper})
-    env = SerialVectorEnv(EnvBuilder(FactoryConfig(), (PluginConfig(name="warm"),), load=load), 1)
+    warm, source = PluginConfig(name="warm").bound_to(WarmWrapper), FactorySource.of(lambda: CountingEnv(4))
+    env = SerialVectorEnv(EnvBuilder(FactoryConfig().bound_to(source), (warm,)), 1)
     episodes = [e for *_, ended in drive(env, begin(env), range(9)) for e in ended]
     assert [(e.length, e.episode_return) for e in episodes] == [(3, pytest.approx(0.09))] * 3
 
@@ -192,7 +190,7 @@ def test_what_outlasts_an_episode_is_restored(processes, wrappers):
 
     def start():
         builder = build(SeededWalk, *wrappers)
-        return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
+        return process_envs(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
 
     env, again = start(), start()
     out = begin(env)
@@ -223,7 +221,7 @@ def test_memory_is_put_back_before_the_next_reset(processes):
 
     def start():
         builder = build(SeededWalk, "curriculum", "growing")
-        return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
+        return process_envs(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
 
     env, again = start(), start()
     drive(env, begin(env), range(17))
@@ -269,7 +267,7 @@ def test_rewards_that_do_not_repeat_themselves_are_warned_of(processes):
 
     def start():
         builder = build(SeededWalk, "forgetful")
-        return ProcessVectorEnv(builder, 2, processes) if processes else SerialVectorEnv(builder, 2)
+        return process_envs(builder, 2, processes) if processes else SerialVectorEnv(builder, 2)
 
     env, again = start(), start()
     out = begin(env)

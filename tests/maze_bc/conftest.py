@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from maze_recordings.writer import TrajectoryWriter
 
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.context import RunContext
 

@@ -15,14 +15,15 @@ from torch import nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.base import ActingPolicy
-from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.assemblies import assembly_of
 from tests.bomb import bomb
 from tests.forked import Forked
 from tests.interrupted import interrupted
@@ -44,12 +45,8 @@ def cart_demos(tmp_path_factory):
     """Ten whole episodes of CartPole by `Balance`."""
     folder = tmp_path_factory.mktemp("cart") / "demos"
     config = assemble("bc", CART, "none")
-    load = discovery.overlay({("policy", "balance"): Balance})
-    played = roll_out(
-        task_of_plugin(config.model.model_copy(update={"name": "balance"}), config.env, (), 3, load=load),
-        10,
-        record=folder,
-    )
+    policy = PluginConfig(name="balance").bound_to(Balance)
+    played = roll_out(task_of_plugin(policy, config.env, (), 3), 10, record=folder)
     assert min(each.episode_return for each in played) == 500
     return folder
 
@@ -134,8 +131,8 @@ def test_without_evaluation_the_validation_loss_decides(bc, walk_demos, capsys):
     assert "new best" in out
     assert "best    score" in out
     with pytest.raises(ConfigError, match="--episodes"):
-        evaluate_saved(context.run_dir, load=context.run.load)
-    assert evaluate_saved(context.run_dir, episodes=3, load=context.run.load).metrics["eval/episodes"] == 3
+        evaluate_saved(context.run_dir, assembly=assembly_of(context.run))
+    assert evaluate_saved(context.run_dir, episodes=3, assembly=assembly_of(context.run)).metrics["eval/episodes"] == 3
 
 
 @pytest.mark.parametrize(

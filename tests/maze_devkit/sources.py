@@ -91,7 +91,7 @@ ALGORITHM = '''
 """An algorithm."""
 
 from maze_core import Algorithm, AlgorithmConfig, Loss, hookimpl
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_core.plugins.config import params
 from maze_onpolicy.learn.advantages import advantage_rows, normalized
 

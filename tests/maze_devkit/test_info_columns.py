@@ -19,8 +19,8 @@ SOURCE = '''
 """An algorithm that avoids what costs."""
 
 from maze_core import Algorithm, AlgorithmConfig, Loss, hookimpl
-from maze_onpolicy.collect.collector import RolloutCollector
-from maze_offpolicy.collect.collector import ReplayCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_onpolicy.learn.advantages import advantage_rows
 
 

@@ -73,7 +73,7 @@ def slow_walk():
 @pytest.mark.filterwarnings("ignore:worker")
 def test_a_run_survives_the_death_of_an_actor(learn):
     context = learn(slow_walk, "apex", {**LOCAL, "algorithm.n_epochs": 8})
-    (pool,) = context.run.pools
+    (pool,) = context.run.environments.pools
     timer = threading.Timer(0.5, lambda: os.kill(pool.pids[0], signal.SIGKILL))
     timer.start()
     try:

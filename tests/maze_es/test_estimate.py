@@ -149,7 +149,7 @@ def test_a_vector_is_cut_where_it_was_joined(built):
 
 def test_the_workers_are_sent_the_vector_and_the_buffers(built, monkeypatch):
     run, algorithm = built({"model.normalize_observations": True})
-    (pool,), sent = run.pools, []
+    (pool,), sent = run.environments.pools, []
     share = pool.share
     monkeypatch.setattr(pool, "share", lambda arrays: sent.append(arrays) or share(arrays))
     algorithm.evaluate_population()

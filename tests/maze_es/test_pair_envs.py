@@ -14,14 +14,13 @@ from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.discovery import load, overlay
 from maze_core.plugins.hookspecs import hookimpl
 
 NATIVE = GymnasiumConfig(name="gymnasium", id="CartPole-v1", vectorization="native")
 
 
 def builder(make):
-    return EnvBuilder(FactoryConfig(name="factory"), load=overlay({("env", "factory"): FactorySource.of(make)}))
+    return EnvBuilder(FactoryConfig().bound_to(FactorySource.of(make)))
 
 
 def seeds(first=0, width=3):
@@ -45,7 +44,7 @@ def acted(envs, rows, actions):
 
 @pytest.mark.parametrize("kind", ["single", "native"])
 def test_pairs_begin_alike_and_differently_from_other_pairs(kind):
-    envs = pair_envs(EnvBuilder(NATIVE.model_copy(update={"vectorization": kind}), load=load), 3, 0)
+    envs = pair_envs(EnvBuilder(NATIVE.model_copy(update={"vectorization": kind})), 3, 0)
     assert isinstance(envs, NativePairEnvs if kind == "native" else SinglePairEnvs)
     starts = []
     for first in (0, 3, 0):
@@ -88,7 +87,7 @@ def test_episodes_equal_those_of_environments_stepped_by_hand():
 
 
 def test_native_episodes_equal_single_ones_from_the_same_start():
-    envs = pair_envs(EnvBuilder(NATIVE, load=load), 3, 0)
+    envs = pair_envs(EnvBuilder(NATIVE), 3, 0)
     out = begun(envs, 3, seeds())
     singles = [gymnasium.make("CartPole-v1") for _ in range(6)]
     for env, start in zip(singles, out["observation"], strict=True):
@@ -139,7 +138,7 @@ def test_rows_of_a_pair_are_built_alike():
             built.append((seed, index))
             return CountingEnv()
 
-    envs = SinglePairEnvs(EnvBuilder(PluginConfig(name="indexed"), load=overlay({("env", "indexed"): Indexed})), 3)
+    envs = SinglePairEnvs(EnvBuilder(PluginConfig(name="indexed").bound_to(Indexed)), 3)
     assert len(built) == 2
     for pairs in (2, 3, 1):
         begun(envs, pairs, seeds())

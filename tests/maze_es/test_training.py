@@ -51,7 +51,7 @@ def test_any_number_of_workers_on_any_runner_gives_the_same_bits(es, whole_state
 
 def test_workers_that_die_change_nothing_but_time(es, whole_state, assert_same):
     context = es("CartPole-v1", {**JOBS, "algorithm.n_epochs": 4, "algorithm.n_workers": 2}, runner="local")
-    (pool,) = context.run.pools
+    (pool,) = context.run.environments.pools
     context.train(2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

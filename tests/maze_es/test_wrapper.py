@@ -8,9 +8,9 @@ from maze_es.population import LayeredPopulation, make_population
 from maze_es.wrapper import PolicyWrapper, WrappedPolicy
 
 from maze_core.base.errors import ConfigError
-from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.run import api
+from tests.assemblies import assembly_of
 
 
 class Only(PolicyWrapper):
@@ -35,14 +35,9 @@ class Watched(SeededWalk):
 
 
 @pytest.fixture
-def wrapped(es, monkeypatch):
+def wrapped(es, also_installed):
     """`wrapped(part, env)`: a context of ES with a policy wrapper; `only` is an installed policy plugin."""
-    installed = discovery.load
-
-    def load(kind, name):
-        return Only if (kind, name) == ("policy", "only") else installed(kind, name)
-
-    monkeypatch.setattr("maze_core.plugins.discovery.load", load)
+    also_installed("policy", "only", Only)
     TAKEN.clear()
     return lambda part, env=Watched, **overrides: es(env, {"algorithm.policy_wrapper": part} | overrides)
 
@@ -67,7 +62,7 @@ def test_the_searched_policy_learns_and_is_saved(wrapped):
     changed = {name for name, value in context.policy.state_dict().items() if not value.equal(before[name])}
     assert {name.split(".")[1] for name in changed} == {"encoder", "heads", "normalizer"}
     context.close()
-    again = api.open_policy(context.run_dir)
+    again = api.open_policy(context.run_dir, assembly=assembly_of(context.run))
     assert isinstance(again.policy, WrappedPolicy)
     again.close()
 

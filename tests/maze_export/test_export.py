@@ -22,7 +22,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import leaves
-from maze_core.plugins.config.assembly import env_config, policy_config
+from maze_core.plugins.config.assembly import env_config, part_config
 from maze_core.run.context import RunContext
 from tests.masked import Guarded
 from tests.maze_export.conftest import ACTIONS, FREE, OBSERVATIONS, Anything, stir
@@ -207,7 +207,7 @@ def test_policies_of_every_algorithm(prepared, tmp_path, algorithm, env):
 def test_a_cloned_policy(prepared, tmp_path):
     folder = tmp_path / "demos"
     env, wrappers = env_config({"name": "gymnasium", "id": "Pendulum-v1"})
-    roll_out(task_of_plugin(policy_config("random"), env, wrappers, 1), 2, record=folder)
+    roll_out(task_of_plugin(part_config("policy", {"name": "random"}), env, wrappers, 1), 2, record=folder)
     overrides = {"algorithm.dataset": str(folder), "algorithm.n_epochs": 1}
     with RunContext("Pendulum-v1", "bc", overrides=overrides, silent=True, seed=1, run_dir=tmp_path / "run") as context:
         context.train()

@@ -14,7 +14,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.interfaces import as_gymnasium, maker, makes_environments
 from maze_core.envs.sources.gymnasium import GymnasiumConfig, GymnasiumSource
 from maze_core.plugins import discovery
-from maze_core.plugins.config.env_door import source_of
+from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.how_to_install import how_to_install
 
 
@@ -205,7 +205,7 @@ def test_ids_of_gym_and_classes_of_modules(monkeypatch):
     for env_id, kind, limit in (("gym:Old-v0", OldApi, 4), ("my_levels:Dm", DmApi, None)):
         source = GymnasiumSource(GymnasiumConfig(id=env_id, name="gymnasium"))
         env = source.make_env(source.config, 5, 0)
-        assert source_of(env_id) == "gymnasium"
+        assert EnvSources().source_of(env_id) == "gymnasium"
         assert isinstance(env.unwrapped, kind)
         assert getattr(env, "_max_episode_steps", None) == limit
         if kind is OldApi:

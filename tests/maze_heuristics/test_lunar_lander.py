@@ -15,8 +15,8 @@ SEEN = spaces.Box(-10, 10, (8,), np.float32)
 
 
 def policy(action_space):
-    config = LunarLanderConfig(name="lunar_lander_heuristics")
-    return build_policy_plugin(config, SEEN, action_space, lambda kind, name: LunarLanderHeuristics)
+    config = LunarLanderConfig(name="lunar_lander_heuristics").bound_to(LunarLanderHeuristics)
+    return build_policy_plugin(config, SEEN, action_space)
 
 
 @pytest.mark.parametrize("env", ["LunarLander-v3", "LunarLanderContinuous-v3"])

@@ -13,7 +13,7 @@ from maze_impala.trajectories import clipped_rewards
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.assembly import Assembly, assemble
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
@@ -126,8 +126,8 @@ class NativeCounting(Plugin):
 
 def test_filler_rows_weigh_nothing_and_are_not_counted(small, tmp_path):
     load = discovery.overlay({("env", "native"): NativeCounting})
-    config = assemble("impala", None, "none", flags=SMALL | {"env.name": "native", "seed": 1}, load=load)
-    with closing(api.start(config, tmp_path / "native", load=load)) as run:
+    config = Assembly(load).assemble("impala", None, "none", flags=SMALL | {"env.name": "native", "seed": 1})
+    with closing(api.start(config, tmp_path / "native")) as run:
         check_filler(run)
 
 

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
+from tests.assemblies import assembly_of
 
 LOCAL = {"runner.name": "local", "evaluation.num_envs": 1}
 
@@ -74,7 +75,7 @@ def test_the_staleness_is_logged(small):
 def test_a_run_survives_the_death_of_actors(small):
     overrides = {**LOCAL, "algorithm.n_epochs": 3, "algorithm.epoch_length": 40}
     context = small(SeededWalk, overrides=overrides, callbacks={"slow": slow_learner(0.02)})
-    (pool,) = context.run.pools
+    (pool,) = context.run.environments.pools
     timers = []
     for delay, worker in ((0.3, 0), (0.9, 1)):
         timers.append(threading.Timer(delay, lambda worker=worker: os.kill(pool.pids[worker], signal.SIGKILL)))
@@ -90,7 +91,7 @@ def test_a_run_survives_the_death_of_actors(small):
 def test_too_many_deaths_end_the_run_with_its_checkpoint_named(small):
     overrides = {**LOCAL, "runner.max_restarts": 0, "algorithm.n_epochs": 1000, "callbacks.early_stopping.patience": 0}
     context = small(SeededWalk, overrides=overrides)
-    (pool,) = context.run.pools
+    (pool,) = context.run.environments.pools
     threading.Timer(1.0, lambda: os.kill(pool.pids[1], signal.SIGKILL)).start()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"(?s)worker 1 .*SIGKILL.*maze resume"):
@@ -132,10 +133,10 @@ def test_a_run_on_processes_goes_on_from_its_checkpoint_with_new_episodes(small)
 def test_a_run_moves_from_one_process_to_several_and_back(small):
     context = small(SeededWalk, overrides={"algorithm.n_epochs": 4})
     context.train(n_epochs=1)
-    load = context.run.load
+    assembly = assembly_of(context.run)
     context.close()
     for epoch, runner in ((2, "local"), (3, "dev")):
-        with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], load=load)) as run:
+        with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], assembly=assembly)) as run:
             run.until_epoch = epoch
             assert api.carry_out(run).epochs == epoch
             assert run.env_steps == epoch * 2 * 4 * 9

@@ -234,6 +234,8 @@ def test_closing_ends_workers_at_work(start):
 
 SCRIPT = """
 import os, sys, time
+from tests.maze_local.test_processes import SEEDS, walk
+from tests.process_envs import process_envs
 from tests.runners.pool_contract import Answers
 from maze_local.process_pool import ProcessPool
 import numpy as np
@@ -244,7 +246,9 @@ if __name__ == "__main__":
     pool.submit(("array", 100_000))
     pool.collect()
     pool.submit(("who", 60.0))
-    print(*pool.pids, pool._parameters.name, flush=True)
+    env = process_envs(walk, 1, 1)
+    env.reset(SEEDS, {"observation": np.zeros((1, *env.observation_space.shape), np.float32)})
+    print(*pool.pids, *env.workers.pids, pool._parameters.name, env._steps.block, flush=True)
     END
 """
 
@@ -261,19 +265,21 @@ def test_no_process_outlives_the_driver_however_it_ends(tmp_path, end):
         text=True,
         env={**os.environ, "PYTHONPATH": str(root)},
     )
-    *workers, memory = driver.stdout.readline().split()
+    *workers, parameters, steps = driver.stdout.readline().split()
     workers = [int(pid) for pid in workers]
-    assert len(workers) == 2
+    assert len(workers) == 3
     if "sleep" in end:
-        assert _shared(memory).exists()
+        assert _shared(parameters).exists()
+        assert _shared(steps).exists()
         driver.kill()
     driver.wait()
     driver.stdout.close()
     assert not leftovers(workers, patience=5.0)
     deadline = time.monotonic() + 5.0
-    while _shared(memory).exists() and time.monotonic() < deadline:
+    while (_shared(parameters).exists() or _shared(steps).exists()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not _shared(memory).exists()
+    assert not _shared(parameters).exists()
+    assert not _shared(steps).exists()
 
 
 WHOLE_GROUP = """

@@ -11,9 +11,8 @@ from maze_local.pooled_envs import PooledVectorEnv
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.sources.factory import FactorySource
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.plugins import discovery
 from tests.aged import Aged
 from tests.forgetful import Forgetful
 
@@ -22,8 +21,7 @@ NUM_ENVS = 5
 
 
 def builder_of(factory):
-    load = discovery.overlay({("env", "factory"): FactorySource.of(factory)})
-    return EnvBuilder(load("env", "factory").Config(name="factory"), seed=3, load=load)
+    return EnvBuilder(FactoryConfig().bound_to(FactorySource.of(factory)), seed=3)
 
 
 def sampled_actions(env, step):

@@ -1,6 +1,7 @@
 import gc
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -9,13 +10,13 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import TransformAction
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
-from maze_local.lockstep.pool import Pool
-from maze_local.lockstep.vector_env import ProcessVectorEnv
+from maze_local.process_pool import ProcessPool
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from tests.process_envs import process_envs
 from tests.sockets import alive
 from tests.spoilt import SPOILT_BYTES, write_everywhere
 
@@ -89,7 +90,7 @@ def start():
     envs = []
 
     def start(make, n=3, workers=2, **arguments):
-        env = ProcessVectorEnv(make, n, workers, **arguments)
+        env = process_envs(make, n, workers, **arguments)
         envs.append(env)
         out = allocate(space_specs(env.observation_space, "observation"), (n,))
         env.reset(SEEDS, out)
@@ -159,21 +160,41 @@ def test_a_worker_that_raises_gives_its_traceback_and_index(start):
     assert_ended(env)
 
 
-def test_a_killed_worker_is_an_error_within_two_seconds(start):
-    env, out = start(walk)
-    os.kill(env.pids[1], signal.SIGKILL)
+def test_a_killed_worker_is_replaced_and_changes_nothing(start):
+    """Another process replays its unfinished episodes; one worker is killed between steps, one within a step."""
+    env, out = start(walk, 4, 2)
+    serial = SerialVectorEnv(walk, 4)
+    expected = {key: np.zeros_like(leaf) for key, leaf in out.items()}
+    serial.reset(SEEDS, expected)
+    np.testing.assert_equal(drive(env, out, range(23)), drive(serial, expected, range(23)))
+    os.kill(env.workers.pids[1], signal.SIGKILL)
+    with pytest.warns(RuntimeWarning, match="worker 1 of environments 2 to 3 .* died with exit code -9"):
+        np.testing.assert_equal(drive(env, out, range(23, 40)), drive(serial, expected, range(23, 40)))
+    pid = env.workers.pids[0]
+    threading.Timer(0.02, os.kill, (pid, signal.SIGKILL)).start()
+    with pytest.warns(RuntimeWarning, match="worker 0 of environments 0 to 1 .* died with exit code -9"):
+        compare_until(lambda: env.workers.pids[0] != pid, env, out, serial, expected)
+    np.testing.assert_equal(env.state(), serial.state())
+
+
+def compare_until(over, env, out, serial, expected):
+    while not over():
+        np.testing.assert_equal(drive(env, out, [7]), drive(serial, expected, [7]))
+
+
+def test_a_killed_worker_without_restarts_is_an_error_within_two_seconds(start):
+    env, out = start(walk, max_restarts=0)
+    os.kill(env.workers.pids[1], signal.SIGKILL)
     began = time.monotonic()
-    with pytest.raises(RunError, match=r"environments 1 to 2 died with exit code -9 \(SIGKILL\)"):
+    with pytest.raises(RunError, match=r"environments 1 to 2 \(process \d+\) died with exit code -9 \(SIGKILL\)"):
         drive(env, out, range(2))
     assert time.monotonic() - began < 2
     assert_ended(env)
 
 
 def test_a_worker_killed_during_a_step_is_noticed_at_once(start):
-    env, out = start(Failing("hang"), step_timeout=30)
-    pid = env.pids[1]
-
-    import threading
+    env, out = start(Failing("hang"), step_timeout=30, max_restarts=0)
+    pid = env.workers.pids[1]
 
     threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
     began = time.monotonic()
@@ -186,7 +207,7 @@ def test_a_worker_killed_during_a_step_is_noticed_at_once(start):
 def test_a_hanging_worker_is_an_error_after_the_timeout(start):
     env, out = start(Failing("hang"), step_timeout=0.5)
     began = time.monotonic()
-    with pytest.raises(RunError, match=r"environments 1 to 2 did not answer within 0.5 seconds"):
+    with pytest.raises(RunError, match=r"environments 1 to 2 \(process \d+\) did not answer within 0.5 seconds"):
         drive(env, out, range(5))
     assert time.monotonic() - began < 3
     assert_ended(env)
@@ -201,8 +222,8 @@ def test_an_environment_that_writes_into_descriptors_of_its_process(start, monke
 
 
 def test_an_environment_that_leaves_the_process_is_named(start):
-    env, out = start(Failing("exit"))
-    with pytest.raises(RunError, match="the worker process of environments 1 to 2 died with exit code 7"):
+    env, out = start(Failing("exit"), max_restarts=0)
+    with pytest.raises(RunError, match=r"environments 1 to 2 \(process \d+\) died with exit code 7"):
         drive(env, out, range(5))
 
 
@@ -214,23 +235,23 @@ def test_an_environment_that_calls_exit_is_named_like_one_that_raises(start):
 
 def test_failures_while_starting():
     with pytest.raises(RunError, match="OSError: no such level"):
-        ProcessVectorEnv(Failing("construct"), 2, 2)
+        process_envs(Failing("construct"), 2, 2)
     with pytest.raises(ConfigError, match=r"^env.map: no such map$"):
-        ProcessVectorEnv(Failing("refuse"), 2, 2)
-    with pytest.raises(RunError, match=r"environment 1 died with exit code 7\n.*__main__"):
-        ProcessVectorEnv(Failing("exit at start"), 2, 2)
+        process_envs(Failing("refuse"), 2, 2)
+    with pytest.raises(RunError, match=r"environment 1 \(process \d+\) died with exit code 7\n.*__main__"):
+        process_envs(Failing("exit at start"), 2, 2)
 
 
-def test_shared_memory_without_room_is_named(monkeypatch):
+def test_shared_memory_without_room_is_named(start, monkeypatch):
     """To write there would end the process with a signal."""
-    monkeypatch.setattr("maze_local.lockstep.pool.has_room", lambda size: False)
+    monkeypatch.setattr("maze_local.step_arrays.has_room", lambda size: False)
     with pytest.raises(RunError, match=r"shared memory has no room .* enlarge /dev/shm"):
-        ProcessVectorEnv(walk, 2, 2)
+        start(walk, 2, 2)
 
 
 def test_a_factory_that_cannot_be_sent_says_so():
     with pytest.raises(ConfigError, match="worker processes") as caught:
-        ProcessVectorEnv(lambda index: SeededWalk(), 2, 2)
+        process_envs(lambda index: SeededWalk(), 2, 2)
     assert "--runner dev" in str(caught.value)
 
 
@@ -270,20 +291,19 @@ def test_nothing_is_left_behind(start):
     before = set(Path("/dev/shm").iterdir())
     env, out = start(walk)
     drive(env, out, range(3))
-    assert not lasting_blocks(before)  # the name is gone while the block is in use
-    pids = env.pids
+    pids = env.workers.pids
     env.close()
     env.close()
     assert not any(map(alive, pids))
     other, _ = start(walk)
-    os.kill(other.pids[0], signal.SIGKILL)
+    os.kill(other.workers.pids[0], signal.SIGKILL)
     other.close()
     assert not lasting_blocks(before)
 
 
 def test_workers_end_when_the_last_reference_is_gone():
-    env = ProcessVectorEnv(walk, 2, 2)
-    pids = env.pids
+    env = process_envs(walk, 2, 2)
+    pids = env.workers.pids
     del env
     gc.collect()
     assert not any(map(alive, pids))
@@ -291,19 +311,23 @@ def test_workers_end_when_the_last_reference_is_gone():
 
 def test_workers_do_not_mind_ctrl_c(start):
     env, out = start(walk)
-    for pid in env.pids:
+    for pid in env.workers.pids:
         os.kill(pid, signal.SIGINT)
     drive(env, out, range(3))
 
 
-def test_an_interrupt_between_command_and_reply_does_no_harm(start, monkeypatch):
+def test_an_interrupted_step_is_taken_again(start, monkeypatch):
+    """The workers have taken it, and the driver does not know."""
     env, out = start(walk)
+    serial = SerialVectorEnv(walk, 3)
+    expected = {key: np.zeros_like(leaf) for key, leaf in out.items()}
+    serial.reset(SEEDS, expected)
     with monkeypatch.context() as patch:
-        patch.setattr(Pool, "gather", raise_interrupt)
+        patch.setattr(ProcessPool, "_receive", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             env.step(actions_at(env, 0), out)
-    assert env.state()["length"].tolist() == [1, 1, 1]
-    drive(env, out, range(3))
+    assert env.state()["length"].tolist() == [0, 0, 0]
+    np.testing.assert_equal(drive(env, out, range(1, 4)), drive(serial, expected, range(1, 4)))
 
 
 def raise_interrupt(*arguments):
@@ -311,11 +335,11 @@ def raise_interrupt(*arguments):
 
 
 def assert_ended(env):
-    assert env.pids == []
+    assert env.workers.pids == []
 
 
 @pytest.mark.parametrize("limit", [1e7, 1e300])
 def test_a_time_limit_longer_than_the_system_can_wait(limit):
-    env = ProcessVectorEnv(walk, 2, 2, step_timeout=limit)
+    env = process_envs(walk, 2, 2, step_timeout=limit)
     assert env.num_envs == 2
     env.close()

@@ -12,7 +12,7 @@ from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.frames import FrameStack, FrameStore, find_stacks
 from maze_offpolicy.replay.log import ReplayLog
 
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import LeafSpec, space_specs
 from maze_core.envs.vector import StepResult
 

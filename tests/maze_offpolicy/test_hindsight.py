@@ -9,7 +9,7 @@ from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.hindsight import Futures, Hindsight
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.vector import StepResult
 
 PLACE = spaces.Box(-np.inf, np.inf, (3,), np.float32)

@@ -11,7 +11,7 @@ from maze_onpolicy.collect.assembler import Assembler
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult

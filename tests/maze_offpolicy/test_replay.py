@@ -13,9 +13,9 @@ from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.row_specs import row_specs
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.free_ram import check_memory, free_ram
+from maze_core.base.free_ram import check_ram, free_ram
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes
 from maze_core.envs.vector import StepResult
@@ -258,10 +258,12 @@ def test_too_large_a_buffer_is_refused_before_it_is_allocated():
     assert "uint8" in message
 
 
-def test_memory_is_compared_with_what_is_free():
-    check_memory(900, 10, "here", free=1000)
+def test_memory_is_compared_with_what_is_free(monkeypatch):
+    monkeypatch.setattr("maze_core.base.free_ram.free_ram", lambda: 1000)
+    check_ram(900, 10, "here")
+    monkeypatch.setattr("maze_core.base.free_ram.free_ram", lambda: 10**9)
     with pytest.raises(ConfigError, match="90 bytes each") as caught:
-        check_memory(901 * 10**6 // 90 * 90, 901 * 10**6 // 90, "here", free=10**9)
+        check_ram(901 * 10**6 // 90 * 90, 901 * 10**6 // 90, "here")
     assert caught.value.where == "here"
     assert "Set here to at most 10,000,000" in str(caught.value)
     assert free_ram() is None or free_ram() > 10**6

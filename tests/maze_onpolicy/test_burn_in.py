@@ -13,7 +13,7 @@ from torch import nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import Categorical
-from maze_core.models.tree_distribution import TreeDistribution
+from maze_core.models.distributions.base import TreeDistribution
 
 OBSERVATION = spaces.Dict({"x": spaces.Box(-5, 9, (3,), np.float32), "pick_mask": spaces.MultiBinary(3)})
 ACTIONS = spaces.Dict({

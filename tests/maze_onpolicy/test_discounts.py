@@ -13,8 +13,7 @@ from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.returns import vtrace
 from maze_onpolicy.learn.advantages import advantage_rows
 
-from maze_core.data.rollout import Rollout
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Rollout, Trajectory
 from maze_core.envs.several.actors import ActorId
 
 GAMMA = 0.5

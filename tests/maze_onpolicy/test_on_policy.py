@@ -16,7 +16,7 @@ from torch import nn
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
@@ -98,7 +98,7 @@ def native_run(run_dir, algorithm="a2c", **more):
     load = discovery.overlay({("env", "native"): NativeCounting, ("model", "table"): TableModel})
     flags = {"env": {"name": "native"}, "model": {"name": "table"}, "algorithm.name": algorithm, "seed": 1}
     flags |= {"algorithm.num_envs": 3, "callbacks.console": None} | table_overrides(**more)
-    return api.start(assemble(flags=flags, load=load), run_dir, load=load)
+    return api.start(Assembly(load).assemble(flags=flags), run_dir)
 
 
 class TableModel(Plugin):

@@ -55,7 +55,7 @@ def opened(tmp_path, known_plugins):
 def as_in_maze(context, steps):
     """Who acted, and how, in the first episode."""
     builder = context.run.env_builder("evaluation")
-    env = AgentsVectorEnv(builder.agents_env, 1, tell_agents=builder.tell_agents)
+    env = AgentsVectorEnv(builder.agents_env, 1, agent_ids=builder.agent_ids)
     agent, obs = NetworkAgent(context.policy, None), allocate(space_specs(env.observation_space, "observation"), (2,))
     env.reset(SEEDS, obs)
     agent.begin([0, 1])

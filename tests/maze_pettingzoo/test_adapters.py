@@ -23,7 +23,6 @@ from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.several.agents import LimitedAgents
 from maze_core.envs.several.vector_env import AgentsVectorEnv
-from maze_core.envs.spaces import allocate, space_specs
 from tests.maze_pettingzoo.games import SEEDS, Lives
 
 
@@ -49,14 +48,11 @@ def transitions(adapter, episodes, rng=None):
     """The multiset of all transitions of some episodes: agent, observation, action, reward, end, next observation."""
     env = AgentsVectorEnv(lambda _: adapter, 1)
     agent_rows, steps = len(env.agents), 4000
-    specs = space_specs(env.observation_space, "observation")
-    obs, samples = allocate(specs, (steps + 1, agent_rows)), {"action": np.zeros((steps, agent_rows), np.int64)}
-    sink, stepper = (
-        AgentRowSink(obs, samples, [k for k in obs if k.endswith("_mask")], lambda: None),
-        Stepper(env, SEEDS),
-    )
-    stepper.begin(sink.current)
-    stepper.move(sink.carry())
+    samples = {"action": np.zeros((steps, agent_rows), np.int64)}
+    sink, stepper = AgentRowSink(env, samples), Stepper(env, SEEDS)
+    obs = sink.rollout.obs
+    stepper.reset(sink.current)
+    stepper.continue_from(sink.carry())
     while len(sink.rollout.episodes) < episodes:
         stepper.step(ByObservation(rng), sink)
     stopped = sink.state()["open"]

@@ -61,11 +61,11 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("tell_agents", [False, True])
+@pytest.mark.parametrize("agent_ids", [False, True])
 @pytest.mark.parametrize("where", ["observation", "info"])
 @pytest.mark.parametrize("name", TWICE)
-def test_masks_of_several_choices_hold(name, where, tell_agents):
-    env = AgentsVectorEnv(lambda _: AgentsTogether(Split(*TWICE[name], where)), 2, tell_agents=tell_agents)
+def test_masks_of_several_choices_hold(name, where, agent_ids):
+    env = AgentsVectorEnv(lambda _: AgentsTogether(Split(*TWICE[name], where)), 2, agent_ids=agent_ids)
     policy = RandomPolicy(PluginConfig(name="random"))
     policy.setup(env.observation_space, env.action_space)
     obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))

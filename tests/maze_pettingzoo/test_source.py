@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.plugins.config.env_door import source_of
+from maze_core.plugins.config.env_door import EnvSources
 
 RPS, CONNECT_FOUR = "pettingzoo.classic:rps_v2", "pettingzoo.classic:connect_four_v3"
 
@@ -202,7 +202,7 @@ def test_a_resumed_game_equals_the_uninterrupted_one(quick, whole_state, assert_
 )
 def test_an_environment_is_found_by_its_name_alone(env_id, place):
     assert place_of(env_id) == place
-    assert source_of(env_id) == "pettingzoo"
+    assert EnvSources().source_of(env_id) == "pettingzoo"
 
 
 @pytest.mark.parametrize(

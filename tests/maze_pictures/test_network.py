@@ -12,8 +12,8 @@ from maze_models.template import TemplateConfig, TemplateModel
 from maze_pictures.network import network_svg
 from torch import nn
 
+from maze_core.models.blocks import parameter_counts
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.parameters import parameter_counts
 from tests.agents import MixedSource
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

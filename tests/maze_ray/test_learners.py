@@ -24,7 +24,7 @@ def test_actors_give_the_same_as_one_learner_until_one_is_lost(quick):
     for name, value in one.policy.state_dict().items():
         torch.testing.assert_close(two.policy.state_dict()[name], value, rtol=1e-4, atol=1e-5)
     assert {line.split()[0] for line in listening(tree(os.getpid()))} == {"127.0.0.1"}
-    ((process,),) = (pool.pids for pool in two.run.pools)
+    ((process,),) = (pool.pids for pool in two.run.environments.pools)
     os.kill(process, signal.SIGKILL)
     with pytest.raises(RunError, match=rf"learner 1 \(process {process}\) was lost"):
         two.train(2)

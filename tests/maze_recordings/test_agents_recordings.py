@@ -14,19 +14,14 @@ from maze_recordings.rollouts import PluginPolicy, RolloutTask, roll_out, statis
 from maze_recordings.writer import columns_of
 
 from maze_core.envs.builder import EnvBuilder
-from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.run.context import RunContext
 from tests.agents import BoxesSource, Crowd, CrowdSource, MixedSource
 
 
 def task(source=CrowdSource, seed=3, **options):
-    def load(kind, name):
-        return source if kind == "env" else discovery.load(kind, name)
-
-    builder = EnvBuilder(PluginConfig(name="crowd"), (), seed, "rollout", load)
-    player = PluginPolicy(PluginConfig(name="random"), discovery.load("policy", "random"))
-    return RolloutTask(builder, player, seed, **options)
+    builder = EnvBuilder(PluginConfig(name="crowd").bound_to(source), seed=seed, purpose="rollout")
+    return RolloutTask(builder, PluginPolicy(PluginConfig(name="random")), seed, **options)
 
 
 def replayed(env, seed, taken):

@@ -36,11 +36,10 @@ MAZE = str(Path(sys.executable).with_name("maze"))
 
 def task(make, policy="random", seed=3, **options):
     """A task in an environment of a factory."""
-    source = FactorySource.of(make)
-    load = discovery.overlay({("env", "factory"): source})
-    builder = EnvBuilder(PluginConfig(name="factory"), (), seed, "rollout", load)
+    env = PluginConfig(name="factory").bound_to(FactorySource.of(make))
+    builder = EnvBuilder(env, seed=seed, purpose="rollout")
     plugin = discovery.load("policy", "random") if policy == "random" else policy
-    return RolloutTask(builder, PluginPolicy(PluginConfig(name="played"), plugin), seed, **options)
+    return RolloutTask(builder, PluginPolicy(PluginConfig(name="played").bound_to(plugin)), seed, **options)
 
 
 def cart_pole():

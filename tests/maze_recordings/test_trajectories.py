@@ -18,7 +18,7 @@ from maze_recordings.space_json import space_from_json, space_to_json
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.plain_json import checksummed, unsealed
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import allocate, space_specs
 
 OBSERVATION = spaces.Dict(
@@ -165,7 +165,7 @@ def test_kill_9_loses_no_recorded_episode(tmp_path):
         import numpy as np
         from pathlib import Path
         from gymnasium import spaces
-        from maze_core.data.trajectory import Trajectory
+        from maze_core.data.rollout import Trajectory
         from maze_recordings.writer import TrajectoryWriter
         writer = TrajectoryWriter(Path(sys.argv[1]), spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
         for k in range(10**6):

@@ -14,7 +14,7 @@ from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import checksummed, unsealed
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.plugins.config.base import PluginConfig
 
 

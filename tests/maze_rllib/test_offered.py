@@ -13,7 +13,7 @@ from maze_rllib.parameters import data, named
 from maze_rllib.refused import REFUSED, WITHOUT_EFFECT
 
 from maze_core.base.errors import ConfigError
-from maze_core.learn.algorithm import check_run
+from maze_core.learn.checks import check_run
 from maze_core.plugins.config.assembly import assemble
 
 TITLES = sorted(named().values())

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 from maze_recordings.writer import TrajectoryWriter
 
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.run.context import RunContext
 
 SMALL = {

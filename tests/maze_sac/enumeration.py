@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.tree_distribution import TreeDistribution
+from maze_core.models.distributions.base import TreeDistribution
 
 
 def choices_of(space: Any) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
-from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError
@@ -158,8 +158,7 @@ class OwnPolicy(Policy):
     def __init__(self, observation_space, action_space):
         from maze_memories.recurrent import GruMemory, RecurrentConfig
 
-        from maze_core.models.encoders import MlpEncoder
-        from maze_core.models.inputs import input_spaces
+        from maze_core.models.inputs import MlpEncoder, input_spaces
 
         encoder = MlpEncoder(input_spaces(observation_space, action_space), (8,), "tanh")
         make = lambda features: GruMemory(features, RecurrentConfig(size=4))  # noqa: E731

@@ -18,7 +18,7 @@ from maze_offpolicy.replay.log import ReplayLog
 from maze_core.base.errors import CheckpointError
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import load_run_config
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
@@ -27,6 +27,7 @@ from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.run import Run
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.saved.kept_state import KeptState
+from tests.assemblies import assembly_of
 from tests.bomb import bomb
 from tests.interrupted import interrupted
 from tests.killed import kill_after, start
@@ -43,7 +44,7 @@ SETTINGS = {
     "model.image_features": 16,
     "model.normalize_observations": True,
 }
-LOAD = overlay({("env", "factory"): FactorySource, ("callback", "bomb"): Plugin})
+ASSEMBLY = Assembly(overlay({("env", "factory"): FactorySource, ("callback", "bomb"): Plugin}))
 REMEMBERING = {name: value for name, value in SETTINGS.items() if not name.startswith("model.")} | {
     "algorithm.replay_buffer_size": 90,
     "algorithm.sequence_length": 6,
@@ -68,7 +69,7 @@ def replay_of(run_dir, env, name="last"):
     In a full ring the next observations of the environments take the place of the oldest rows before anything is drawn.
     """
     state = read_checkpoint(run_dir / "checkpoints" / name).state["algorithm"]["collector"]["replay"]
-    config = load_run_config(run_dir / "config.yaml", load=LOAD).algorithm
+    config = ASSEMBLY.load_run_config(run_dir / "config.yaml").algorithm
     buffer = ReplayBuffer(env.observation_space, env.action_space, config.replay_buffer_size)
     ReplayLog(run_dir / "replay", buffer).load(state)
     count = min(buffer.rows, buffer.capacity - config.num_envs)
@@ -108,8 +109,8 @@ def test_kill_9_with_memory_masks_and_several_actors_ends_bit_equal(sac, tmp_pat
 
 def sequences_of(run_dir):
     """The rows of the last checkpoint and where sequences begin in them, as a new process finds them."""
-    load = overlay({("env", "factory"): FactorySource.of(Carousel)})
-    with closing(api.reopen(run_dir, ["algorithm.n_epochs=9"], load=load)) as run:
+    assembly = Assembly(overlay({("env", "factory"): FactorySource.of(Carousel)}))
+    with closing(api.reopen(run_dir, ["algorithm.n_epochs=9"], assembly=assembly)) as run:
         replay = run.algorithm.kept["collector"].replay
         index = replay.selector.index
         records = index.sequences.read(index.sequences.oldest, index.sequences.rows - index.sequences.oldest)
@@ -232,9 +233,11 @@ def test_damaged_replay_data_are_one_clear_error_and_the_policy_is_still_there(s
     data[20] ^= 1
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match="is damaged") as caught:
-        api.reopen(context.run_dir, ["algorithm.n_epochs=5"], load=context.run.load)
+        api.reopen(context.run_dir, ["algorithm.n_epochs=5"], assembly=assembly_of(context.run))
     assert str(path) in str(caught.value)
-    assert np.isfinite(evaluate_saved(context.run_dir, episodes=1, load=context.run.load).metrics["eval/return_mean"])
+    assert np.isfinite(
+        evaluate_saved(context.run_dir, episodes=1, assembly=assembly_of(context.run)).metrics["eval/return_mean"]
+    )
 
 
 def test_a_policy_starts_from_that_of_another_run(sac):

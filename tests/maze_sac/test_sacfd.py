@@ -11,7 +11,7 @@ from maze_recordings.loader import load_trajectories
 from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError, MazeError
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 
 BOX = spaces.Box(np.array([-3, 1], np.float32), np.array([-1, 100], np.float32))
 

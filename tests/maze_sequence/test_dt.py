@@ -14,7 +14,7 @@ from maze_view.insight import Insight, insight
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.tree import map_tree, take_rows
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.run.context import RunContext
 from tests.maze_serve.asked import app_of, ask
 from tests.recorded import BOX, OBSERVATION

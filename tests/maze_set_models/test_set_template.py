@@ -13,7 +13,7 @@ from maze_set_models.model import SetTemplateModel
 from pydantic import ValidationError
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.parameters import count
+from maze_core.models.blocks import count
 
 K, F, B = 5, 3, 7
 SEEN = spaces.Dict(

@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from maze_core import RunContext
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import load_run_config, load_saved_config
+from maze_core.plugins.config.assembly import INSTALLED, load_run_config
 from maze_core.plugins.how_to_install import how_to_install
 from tests.conftest import QUICK
 from tests.market import Market
@@ -93,7 +93,7 @@ def test_a_run_that_had_it_is_opened_and_resumed_without_it(uninstalled, tmp_pat
     before = config.read_bytes()
     uninstalled()
     capsys.readouterr()
-    assert "tensorboard" not in load_saved_config(config).callbacks
+    assert "tensorboard" not in INSTALLED.load_saved_config(config).callbacks
     assert "tensorboard" not in load_run_config(config).callbacks
     assert capsys.readouterr().err == 2 * NOTE
     assert config.read_bytes() == before

@@ -16,7 +16,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.assembly import part_config
-from maze_core.plugins.discovery import load, overlay
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 
@@ -47,8 +46,7 @@ def grid():
 
 def wrap(make, *wrappers):
     configs = tuple(part_config("wrapper", {"name": name, **values}) for name, values in wrappers)
-    known = overlay({("env", "factory"): FactorySource.of(make)}, load)
-    return EnvBuilder(FactoryConfig(name="factory"), configs, load=known)(0)
+    return EnvBuilder(FactoryConfig().bound_to(FactorySource.of(make)), configs)(0)
 
 
 def contained(env):

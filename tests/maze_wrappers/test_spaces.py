@@ -17,7 +17,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.plugins.config.assembly import part_config
-from maze_core.plugins.discovery import overlay
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 
@@ -25,7 +24,7 @@ SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 def wrap(env, *wrappers):
     """The builder of an environment with wrappers, given as (name, parameters)."""
     parts = tuple(part_config("wrapper", {"name": name, **values}) for name, values in wrappers)
-    return EnvBuilder(FactoryConfig(), parts, 1, load=overlay({("env", "factory"): FactorySource.of(env)}))
+    return EnvBuilder(FactoryConfig().bound_to(FactorySource.of(env)), parts, seed=1)
 
 
 def follow(env, steps=60, seed=3):

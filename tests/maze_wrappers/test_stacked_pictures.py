@@ -10,7 +10,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.plugins.config.assembly import part_config
-from maze_core.plugins.discovery import load, overlay
 
 
 class Film(gymnasium.Env):
@@ -42,8 +41,7 @@ class Film(gymnasium.Env):
 
 def wrap(make, *wrappers):
     configs = tuple(part_config("wrapper", {"name": name, **values}) for name, values in wrappers)
-    known = overlay({("env", "factory"): FactorySource.of(make)}, load)
-    return EnvBuilder(FactoryConfig(name="factory"), configs, load=known)(0)
+    return EnvBuilder(FactoryConfig().bound_to(FactorySource.of(make)), configs)(0)
 
 
 def frames(env, steps):

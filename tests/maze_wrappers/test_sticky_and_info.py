@@ -13,7 +13,6 @@ from maze_core.base.errors import ConfigError, MazeError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.plugins.config.assembly import part_config
-from maze_core.plugins.discovery import load, overlay
 from maze_core.run.context import RunContext
 from tests.masked import FORMS, Guarded
 
@@ -50,8 +49,7 @@ class Weather(gymnasium.Env):
 
 def wrap(make, name, **values):
     config = part_config("wrapper", {"name": name, **values})
-    known = overlay({("env", "factory"): FactorySource.of(make)}, load)
-    return EnvBuilder(FactoryConfig(name="factory"), (config,), load=known)(0)
+    return EnvBuilder(FactoryConfig().bound_to(FactorySource.of(make)), (config,))(0)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -59,8 +57,8 @@ def test_an_action_is_not_taken_again_where_its_mask_has_changed(form):
     """`Guarded` raises where a forbidden choice is taken; the actions of a random reset are allowed ones."""
     skipping = part_config("wrapper", {"name": "step_skip", "steps": 3})
     shuffled = part_config("wrapper", {"name": "random_reset", "min_steps": 6, "max_steps": 8})
-    known = overlay({("env", "factory"): FactorySource.of(lambda: Guarded(form))}, load)
-    env = EnvBuilder(FactoryConfig(name="factory"), (skipping, shuffled), load=known)(0)
+    source = FactoryConfig().bound_to(FactorySource.of(lambda: Guarded(form)))
+    env = EnvBuilder(source, (skipping, shuffled))(0)
     for seed in range(3):
         env.reset(seed=seed)
         assert env.unwrapped._steps >= 6

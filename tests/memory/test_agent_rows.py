@@ -9,6 +9,7 @@ from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.data.sequences import Sequences
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.models.mlp import MlpConfig, MlpModel
@@ -20,13 +21,14 @@ AGENT_ROWS = 6
 
 
 def sampler_of(env, kind, steps, **more):
-    env = AgentsVectorEnv(lambda _: env(), AGENT_ROWS // 3, tell_agents=more.get("groups", "shared") != "shared")
+    env = AgentsVectorEnv(lambda _: env(), AGENT_ROWS // 3, agent_ids=more.get("groups", "shared") != "shared")
     config = MlpConfig(
         name="mlp", hidden=[4], memory=kind, memory_size=3, memory_window=3, orthogonal_init=False, **more
     )
     torch.manual_seed(1)
     policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config).eval()
-    return policy, Sampler(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
+    network = NetworkAgent.sampling(policy, env.num_envs, torch.Generator().manual_seed(5))
+    return policy, Sampler(network, env, steps, SEEDS)
 
 
 class Oracle:

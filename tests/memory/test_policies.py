@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_onpolicy.data.pieces import Pieces
 from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
 from maze_core.base.errors import PluginError
 from maze_core.data.batch import Batch
 from maze_core.data.rollout import Rollout
-from maze_core.data.sequences import Pieces, Sequences
+from maze_core.data.sequences import Sequences
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy
 

@@ -9,13 +9,14 @@ from maze_onpolicy.learn.recurrent import remembered_values
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.network import NetworkAgent
+from maze_core.data.batch import to_tensors
 from maze_core.data.sequences import Sequences
-from maze_core.data.tensors import to_tensors
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
-from maze_core.models.several.delta_values import summed_values
+from maze_core.models.several.critics import summed_values
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 
@@ -58,7 +59,7 @@ def policy_of(**more):
 def test_a_rollout_has_the_values_of_single_rows_added_up(more):
     policy = policy_of(**more)
     env = SerialVectorEnv(lambda _: Carousel(), 3)
-    sampler = Sampler(policy, env, 7, SEEDS, torch.Generator().manual_seed(1))
+    sampler = Sampler(NetworkAgent.sampling(policy, 3, torch.Generator().manual_seed(1)), env, 7, SEEDS)
     states = [policy.initial_state(1) for _ in range(3)]
     value, crossed = np.zeros(3), 0
     for _ in range(8):

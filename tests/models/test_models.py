@@ -12,8 +12,7 @@ from maze_models.template import TemplateConfig, TemplateModel
 from pydantic import ValidationError
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import FlatInput
+from maze_core.models.inputs import FlatInput, MlpEncoder
 from maze_core.models.mlp import MlpConfig, MlpModel
 
 IMAGE = spaces.Box(0, 255, (12, 20, 3), np.uint8)

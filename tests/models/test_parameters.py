@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from maze_onpolicy.collect.parameter_arrays import load_arrays, state_arrays
 from torch import nn
-
-from maze_core.models.parameters import load_arrays, state_arrays
 
 
 def module(width=3):

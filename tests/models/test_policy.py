@@ -10,12 +10,13 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_models.template import TemplateConfig, TemplateModel
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from torch import nn
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.models.blocks import MLP
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.policy import Policy, acting_arrays
+from maze_core.models.policy import Policy
 
 BOX = spaces.Box(-1, 1, (4,), np.float32)
 TWO = spaces.Discrete(2)

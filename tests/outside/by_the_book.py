@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from gymnasium import spaces
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_offpolicy.collect.memory import ReplayMemory
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_offpolicy.collect.replay_memory import ReplayMemory
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.replay.joint import Joint
 from maze_offpolicy.replay.selectors import ByPriority, Uniform
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.data.reward_scale import RewardScale
 from maze_onpolicy.learn.advantages import advantage_rows
@@ -27,8 +27,8 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.vector import Episode
-from maze_core.models.distributions.box import BoxScale
-from maze_core.models.heads import (
+from maze_core.models.distributions.continuous import BoxScale
+from maze_core.models.families import (
     BernoulliHead,
     BetaHead,
     CategoricalHead,
@@ -117,7 +117,8 @@ class Looks(Plugin):
     def on_epoch_end(self, run: Run, epoch: Any) -> None:
         builder = EnvBuilder(run.config.env, seed=run.seed, purpose="looking")
         env, seeds = SerialVectorEnv(builder, 2), EpisodeSeeds(run.seed, Purpose.PLUGIN, (9, run.epoch))
-        rollout = Sampler(run.policy, env, 5, seeds, torch.Generator().manual_seed(run.epoch)).collect()
+        network = NetworkAgent.sampling(run.policy, 2, torch.Generator().manual_seed(run.epoch))
+        rollout = Sampler(network, env, 5, seeds).collect()
         env.close()
         ends = [Episode(row, 0, float(rewards.sum()), len(rewards)) for row, rewards in enumerate(rollout.rewards.T)]
         self.seen = [each.episode_return for each in ends]

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
+from maze_onpolicy.collect.parameter_arrays import state_arrays
 from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
 from maze_onpolicy.learn.parameters import with_parameters
 from maze_onpolicy.tasks import Tasks, TaskValues
@@ -18,7 +19,6 @@ from maze_core.base.seeding import Purpose, generator
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.data.batch import OwnStep
 from maze_core.data.rollout import Rollout
-from maze_core.models.parameters import state_arrays
 
 _STREAM = 90_210
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
-from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.replay.joint import Joint
 

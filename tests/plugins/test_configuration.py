@@ -9,14 +9,7 @@ from pydantic import Field, PositiveFloat, ValidationError, model_validator
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import (
-    DEFAULTS,
-    assemble,
-    assemble_with_preset,
-    dump,
-    load_run_config,
-    part_config,
-)
+from maze_core.plugins.config.assembly import DEFAULTS, Assembly, dump
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.explain import explain
 from maze_core.plugins.config.presets import Preset, PresetFolder, presets
@@ -77,10 +70,11 @@ LOAD = overlay(
         ("callback", "early_stopping"): EarlyStopping,
     }
 )
+ASSEMBLY = Assembly(LOAD)
 
 
 def build(*overrides, algorithm="learner", env="CartPole-v1", **more):
-    return assemble(algorithm, env, overrides=overrides, load=LOAD, **more)
+    return ASSEMBLY.assemble(algorithm, env, overrides=overrides, **more)
 
 
 def problems(*overrides, **more):
@@ -131,7 +125,7 @@ def test_an_end_that_the_user_gives_is_not_cut_short_by_patience(more, monkeypat
     )
     config = assembled(**more)
     assert patience_of(config) == 0
-    assert patience_of(load_run_config(config.model_dump(mode="json"), load=LOAD)) == 0
+    assert patience_of(ASSEMBLY.load_run_config(config.model_dump(mode="json"))) == 0
     for asked in (["callbacks.early_stopping.patience=3"], ["callbacks.early_stopping.patience=15"]):
         patience = int(asked[0].partition("=")[2])
         both = {**more, "overrides": [*more.get("overrides", ()), *asked]}
@@ -155,7 +149,7 @@ def patience_of(config):
 
 
 def assembled(flags=None, **more):
-    return assemble(None, "CartPole-v1", load=LOAD, flags={"algorithm.name": "learner", **(flags or {})}, **more)
+    return ASSEMBLY.assemble(None, "CartPole-v1", flags={"algorithm.name": "learner", **(flags or {})}, **more)
 
 
 def test_callbacks_are_added_and_removed():
@@ -250,7 +244,7 @@ def test_a_broken_plugin_is_a_plugin_error():
         return LOAD(kind, name)
 
     with pytest.raises(PluginError, match="cannot be imported"):
-        assemble("learner", "X", overrides=["model=broken"], load=load)
+        Assembly(load).assemble("learner", "X", overrides=["model=broken"])
 
 
 def test_the_dump_reads_back_equal_and_whole(tmp_path):
@@ -260,24 +254,24 @@ def test_the_dump_reads_back_equal_and_whole(tmp_path):
     text = dump(config)
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    assert load_run_config(path, load=LOAD) == config
-    assert load_run_config(config.model_dump(mode="json"), load=LOAD) == config
-    assert dump(load_run_config(path, load=LOAD)) == text
-    assert load_run_config(path, ["algorithm.lr=2", "callbacks.console=null"], LOAD).algorithm.lr == 2
+    assert ASSEMBLY.load_run_config(path) == config
+    assert ASSEMBLY.load_run_config(config.model_dump(mode="json")) == config
+    assert dump(ASSEMBLY.load_run_config(path)) == text
+    assert ASSEMBLY.load_run_config(path, ["algorithm.lr=2", "callbacks.console=null"]).algorithm.lr == 2
     for key in ("patience: 15", "num_envs: 16", "depth: 1"):
         assert key in text
 
 
 def test_one_part_alone():
-    config = part_config("env", {"name": "gymnasium", "id": "X"}, ["env.kwargs.size=5"], LOAD)
+    config = ASSEMBLY.part_config("env", {"name": "gymnasium", "id": "X"}, ["env.kwargs.size=5"])
     assert config.kwargs == {"size": 5}
     with pytest.raises(ConfigError, match="model: only env can be set here"):
-        part_config("env", {"name": "gymnasium", "id": "X"}, ["model=mlp"], LOAD)
+        ASSEMBLY.part_config("env", {"name": "gymnasium", "id": "X"}, ["model=mlp"])
 
 
 @pytest.fixture
 def with_presets(tmp_path, monkeypatch):
-    """A loader whose algorithm `learner` lives in a package with presets."""
+    """An assembly whose algorithm `learner` lives in a package with presets."""
     package = tmp_path / "preset_package"
     (package / "presets").mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -295,14 +289,14 @@ def with_presets(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     learner = type("L", (Plugin,), {"Config": LearnerConfig, "__module__": "preset_package.deep"})
     source = type("S", (Plugin,), {"Config": SourceConfig, "__module__": "preset_source.deep"})
-    yield overlay({("algorithm", "learner"): learner, ("env", "mazes"): source}, LOAD)
+    yield Assembly(overlay({("algorithm", "learner"): learner, ("env", "mazes"): source}, LOAD))
     sys.modules.pop("preset_package", None)
     sys.modules.pop("preset_source", None)
 
 
 def test_presets(with_presets):
     def lr(env, preset="auto", *overrides):
-        config, name = assemble_with_preset("learner", env, preset, overrides=overrides, load=with_presets)
+        config, name = with_presets.assemble_with_preset("learner", env, preset, overrides=overrides)
         return config.algorithm.lr, name
 
     assert lr("CartPole-v1") == (7.0, "CartPole-v1")
@@ -322,8 +316,8 @@ def test_presets(with_presets):
 
 def test_presets_of_an_env_source_name_their_algorithm(with_presets):
     def lr(preset, source="mazes"):
-        config, name = assemble_with_preset(
-            "learner", "CartPole-v1", preset, overrides=[f"env.name={source}"], load=with_presets
+        config, name = with_presets.assemble_with_preset(
+            "learner", "CartPole-v1", preset, overrides=[f"env.name={source}"]
         )
         return config.algorithm.lr, name
 
@@ -336,7 +330,7 @@ def test_presets_of_an_env_source_name_their_algorithm(with_presets):
 
 def test_an_env_source_that_is_unknown_is_reported_with_all_other_problems(with_presets):
     with pytest.raises(ConfigError, match=r"(?s)zzz.*lr"):
-        assemble("learner", overrides=["env.name=zzz", "algorithm.lr=x"], load=with_presets)
+        with_presets.assemble("learner", overrides=["env.name=zzz", "algorithm.lr=x"])
 
 
 def test_an_algorithms_own_presets_come_before_its_packages(with_presets, tmp_path):
@@ -346,12 +340,12 @@ def test_an_algorithms_own_presets_come_before_its_packages(with_presets, tmp_pa
         (folder / owner / f"{env}.yaml").write_text("algorithm: {lr: 9.0}")
 
     def lr(env, preset="auto"):
-        return assemble("learner", env, preset, load=with_presets).algorithm.lr
+        return with_presets.assemble("learner", env, preset).algorithm.lr
 
     assert [lr(env) for env in ("CartPole-v1", "Acrobot-v1", "ALE/Pong-v5", "Mine-v0")] == [9.0, 9.0, 8.0, 0.5]
     with pytest.raises(ConfigError, match=r"no preset 'zzz'; known: ALE-Pong-v5, Acrobot-v1, CartPole-v1$"):
         lr("X", "zzz")
-    found = presets(with_presets("algorithm", "learner"), "learner")
+    found = presets(with_presets.load("algorithm", "learner"), "learner")
     assert {name: layer["algorithm"]["lr"] for name, layer in found.items()} == {
         "ALE-Pong-v5": 8.0,
         "Acrobot-v1": 9.0,
@@ -362,7 +356,7 @@ def test_an_algorithms_own_presets_come_before_its_packages(with_presets, tmp_pa
 def test_a_preset_stands_below_the_files(with_presets, tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("env: CartPole-v1\nalgorithm: {clip: 1.0}")
-    config = assemble("learner", files=[file], load=with_presets)
+    config = with_presets.assemble("learner", files=[file])
     assert (config.algorithm.lr, config.algorithm.clip, config.steps) == (7.0, 1.0, 77)
 
 

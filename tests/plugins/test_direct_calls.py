@@ -11,11 +11,11 @@ from maze_core.base.errors import PluginError
 from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.envs.builder import EnvBuilder
+from maze_core.models.distributions.chosen import check_head
 from maze_core.models.distributions.discrete import Categorical
 from maze_core.models.distributions.family import Family
-from maze_core.models.distributions.promises import check_head
 from maze_core.models.memory import Memory
-from maze_core.models.memory_promises import check_memory
+from maze_core.models.memory_choice import check_memory
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import env_config
 from maze_core.plugins.config.base import PluginConfig
@@ -128,13 +128,13 @@ def test_attributes_of_no_use_are_refused_when_a_class_is_loaded(kind, base, cha
 
 
 def use(plugin, builder):
-    runner = CheckedRunner(DevConfig(name="odd"), lambda kind, name: plugin)
+    runner = CheckedRunner(DevConfig(name="odd").bound_to(plugin))
     runner.vector_env(builder, 2)
     runner.workers(None, None)
 
 
 def test_a_runner_returns_what_it_promises():
-    builder = EnvBuilder(env_config("CartPole-v1", (), ())[0], (), 1, "training")
+    builder = EnvBuilder(env_config("CartPole-v1", (), ())[0], seed=1)
     inner = DevRunner.vector_env
     broken = {
         "`vector_env` returned None, which is not a VectorEnv": {"vector_env": lambda self, builder, count: None},

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import assemble, assemble_with_preset
+from maze_core.plugins.config.assembly import INSTALLED, assemble
 from maze_core.plugins.config.preset_paths import experiment, experiment_algorithm, experiments, preset_paths
 from maze_core.plugins.config.presets import named_presets, package_folder
 from maze_core.run.context import RunContext
@@ -54,7 +54,7 @@ def install(tmp_path, monkeypatch):
 
 
 def lr(env="CartPole-v1", preset="auto", **more):
-    config, title = assemble_with_preset("ppo", env, preset, **more)
+    config, title = INSTALLED.assemble_with_preset("ppo", env, preset, **more)
     return config.algorithm.lr, title
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.uninstalled_plugins import uninstalled
+from maze_core.plugins.how_to_install import uninstalled
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ MASKS = {
 
 
 def policy(observation=OBSERVATION, action=ACTION):
-    return build_policy_plugin(PluginConfig(name="random"), observation, action, lambda kind, name: RandomPolicy)
+    return build_policy_plugin(PluginConfig(name="random").bound_to(RandomPolicy), observation, action)
 
 
 def obs(rows):
@@ -148,7 +148,7 @@ def test_a_policy_may_refuse_spaces():
             return {}
 
     with pytest.raises(ConfigError, match="landers"):
-        build_policy_plugin(PluginConfig(name="fussy"), OBSERVATION, ACTION, lambda kind, name: Fussy)
+        build_policy_plugin(PluginConfig(name="fussy").bound_to(Fussy), OBSERVATION, ACTION)
 
 
 def test_a_policy_of_another_class_is_named():
@@ -157,7 +157,7 @@ def test_a_policy_of_another_class_is_named():
             pass
 
     with pytest.raises(PluginError, match=r"'other'.*Other"):
-        build_policy_plugin(PluginConfig(name="other"), OBSERVATION, ACTION, lambda kind, name: Other)
+        build_policy_plugin(PluginConfig(name="other").bound_to(Other), OBSERVATION, ACTION)
 
 
 def test_random_is_installed():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
-from maze_local.lockstep.vector_env import ProcessVectorEnv
+from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.runner import LocalConfig, LocalRunner
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -15,7 +15,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 
 
@@ -28,7 +27,7 @@ class VectorSource(Plugin):
 
 
 def builder(plugin):
-    return EnvBuilder(FactoryConfig(), (), 0, "training", overlay({("env", "factory"): plugin}))
+    return EnvBuilder(FactoryConfig().bound_to(plugin))
 
 
 def test_defaults():
@@ -49,7 +48,7 @@ def test_both_runners_give_the_same_episodes():
     dev = DevRunner(DevConfig()).vector_env(builder(plugin), 4)
     local = LocalRunner(LocalConfig(workers=2)).vector_env(builder(plugin), 4)
     assert isinstance(dev, SerialVectorEnv)
-    assert isinstance(local, ProcessVectorEnv)
+    assert isinstance(local, PooledVectorEnv)
     seen = []
     for env in (dev, local):
         out = allocate(space_specs(env.observation_space, "observation"), (4,))
@@ -65,5 +64,5 @@ def test_both_runners_give_the_same_episodes():
 
 def test_no_more_workers_than_environments():
     local = LocalRunner(LocalConfig(workers=9)).vector_env(builder(FactorySource.of(SeededWalk)), 2)
-    assert len(local.pids) == 2
+    assert len(local.workers.pids) == 2
     local.close()

@@ -1,5 +1,8 @@
 """Several agents on workers: in lockstep, bit-equal to one process, also where workers are lost or a run moves."""
 
+import os
+import signal
+
 import pytest
 from maze_local.pooled_envs import PooledVectorEnv
 
@@ -44,3 +47,22 @@ def test_a_run_is_bit_equal_where_workers_are_lost_and_moves_to_others(
     later = quick(CrowdSource, algorithm, values, run_dir=None)
     assert later.resume(half.run_dir).outcome == "finished"
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+def test_worker_processes_some_of_which_are_killed(quick, whole_state, assert_same):
+    """Those of training and of evaluations, on the runner `local`."""
+    folders = []
+    for runner in ("dev", {"name": "local", "workers": 2}):
+        context = quick(CrowdSource, "ppo", SMALL | {"evaluation.num_envs": 2}, runner=runner)
+        context.train(2)
+        if runner == "dev":
+            context.train()
+        else:
+            pools = [env.workers for env in (context.run.training_env(5), context.run.environments.evaluation)]
+            for pool in pools:
+                os.kill(pool.pids[1], signal.SIGKILL)
+            with pytest.warns(RuntimeWarning, match="worker 1 of environment.* died with exit code -9"):
+                context.train()
+            assert [pool.restarts for pool in pools] == [1, 1]
+        folders.append(context.run_dir)
+    assert_same(*(whole_state(folder) for folder in folders))

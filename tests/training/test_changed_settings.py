@@ -7,6 +7,7 @@ import torch
 
 from maze_core.data.batch import Loss
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
@@ -62,7 +63,7 @@ def test_what_a_callback_made_of_an_optimizer_stays_where_the_configuration_does
     context.train(2)
     assert {group["lr"] for group in groups(context.run)} == {0.01 * (1 - 3 / 8)}
     context.close()
-    load = overlay({("callback", "extra"): Extra})
-    with closing(api.reopen(context.run_dir, ["algorithm.lr=0.5"], load=load)) as again:
+    assembly = Assembly(overlay({("callback", "extra"): Extra}))
+    with closing(api.reopen(context.run_dir, ["algorithm.lr=0.5"], assembly=assembly)) as again:
         ours, plugins = groups(again)
         assert (ours["eps"], ours["lr"], plugins["lr"]) == (0.25, 0.5, 0.5)

@@ -17,7 +17,7 @@ from maze_core.collect.pools.dev import DevConfig
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.run import api
 
@@ -114,8 +114,8 @@ def test_every_configuration_runs_two_updates_or_is_one_error(tmp_path_factory, 
     load = discovery.overlay({("env", "factory"): FactorySource.of(factory)})
     flags = {"env.name": "factory", "seed": 1, "callbacks.console": None, "callbacks.tensorboard": None, **values}
     try:
-        config = assemble(preset="none", flags=flags, load=load)
-        run = api.start(config, tmp_path_factory.mktemp("fuzz") / "run", load=load)
+        config = Assembly(load).assemble(preset="none", flags=flags)
+        run = api.start(config, tmp_path_factory.mktemp("fuzz") / "run")
     except ConfigError as error:
         event(f"refused: {error.where or 'several'}")
         return

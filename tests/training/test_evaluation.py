@@ -16,11 +16,12 @@ from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.assembly import policy_config
+from maze_core.plugins.config.assembly import INSTALLED
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved.checkpoint import read_checkpoint
+from tests.assemblies import assembly_of
 
 
 def by_hand(policy, make, seed, number, episodes):
@@ -168,7 +169,7 @@ def test_the_normaliser_is_saved_and_loaded_with_the_policy(quick):
     env = Workshop()
     observations = [env.reset(seed=seed)[0] for seed in range(20)]
     expected = [context.compute_action(each) for each in observations]
-    opened = api.open_policy(context.run_dir, "last", load=context.run.load)
+    opened = api.open_policy(context.run_dir, "last", assembly=assembly_of(context.run))
     again = quick(Workshop, overrides=NORMALISED, model="template")
     again.run.policy.load_state_dict(opened.policy.state_dict())
     for observation, action in zip(observations, expected, strict=True):
@@ -270,14 +271,14 @@ def test_a_policy_plugin_is_evaluated_in_place_of_the_network(quick):
 
 
 def test_a_policy_is_named_by_itself_or_by_a_file_that_it_plays(known_plugins, monkeypatch):
-    assert policy_config("random").name == "random"
+    assert INSTALLED.policy_config("random").name == "random"
     with pytest.raises(ConfigError, match="unknown policy 'unheard'"):
-        policy_config("folder/of/file.unheard")
+        INSTALLED.policy_config("folder/of/file.unheard")
     with pytest.raises(ConfigError, match=r"policy\.file: unknown key"):
-        policy_config("file.random")  # which plays no files
+        INSTALLED.policy_config("file.random")  # which plays no files
     monkeypatch.setattr(discovery, "names", lambda kind: ["of.mine"])
     with pytest.raises(ConfigError, match=r"unknown policy 'of\.mine'"):  # and not 'mine'
-        policy_config("of.mine")
+        INSTALLED.policy_config("of.mine")
 
 
 def test_a_run_without_evaluations_takes_its_training_for_the_best(quick):

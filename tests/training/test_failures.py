@@ -101,7 +101,7 @@ def test_an_environment_that_breaks_in_evaluation(quick, trap):
     with pytest.raises(RunError, match="environment 0") as caught:
         context.train()
     check_nothing_is_left(context, caught.value)
-    assert (context.run.updates, context.run.epoch, context.run.saved_epoch) == (1, 0, 0)
+    assert (context.run.updates, context.run.epoch, context.run.saving.saved_epoch) == (1, 0, 0)
 
 
 def spoiler(term, at):

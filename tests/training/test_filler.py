@@ -15,7 +15,6 @@ from maze_core.envs.masks import mask_size
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.normalizer import Estimation, ObservationNormalizer
-from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -212,7 +211,7 @@ def test_rules_see_whole_episodes_and_always_a_choice(kind, mode):
     env = NativeVectorEnv(stepped)
     wanted = Estimation(40, "counting")
     normalizer = ObservationNormalizer(flatten_space(env.observation_space, "observation"), estimation=wanted)
-    estimate_statistics(normalizer, env, 1, discovery.overlay({("policy", "counting"): Counting}))
+    estimate_statistics(normalizer, env, 1, PluginConfig(name="counting").bound_to(Counting))
     assert_has_seen(normalizer, stepped.envs)
 
 

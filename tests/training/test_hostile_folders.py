@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from maze_core.base.errors import MazeError
 from maze_core.cli.main import app
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.plugins.config.assembly import assemble
 from maze_core.run import api
 

@@ -7,10 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
-from maze_onpolicy.collect.assignment import _GivenSteps
+from maze_local.joined_rollouts import joined
+from maze_onpolicy.collect.assignment import GivenActions
+from maze_onpolicy.collect.rollout_sink import RolloutSink
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.data.rollout import joined
+from maze_core.collect.stepper import Stepper
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 
@@ -20,10 +22,14 @@ STEPS = 9
 def recorded(make, actions, first, stop):
     """Return the rollout of environments `first` to `stop - 1`."""
     env = SerialVectorEnv(lambda index: make(), stop - first, first)
-    out = allocate(space_specs(env.observation_space, "observation"), (stop - first,))
-    seeds = EpisodeSeeds(1, Purpose.TRAIN_EPISODES)
-    env.reset(seeds, out)
-    return _GivenSteps(env, seeds, out, {key: leaf[:, first:stop] for key, leaf in actions.items()}).advance(60.0)
+    given = {key: leaf[:, first:stop] for key, leaf in actions.items()}
+    sink = RolloutSink(env, {key: leaf.copy() for key, leaf in given.items()}, complete=True)
+    stepper = Stepper(env, EpisodeSeeds(1, Purpose.TRAIN_EPISODES))
+    stepper.reset(sink.current)
+    stepper.continue_from(sink.carry())
+    stepper.step(GivenActions(given), sink, STEPS)
+    sink.rollout.carry = list(env.episode_memory)
+    return sink.rollout
 
 
 @pytest.mark.parametrize("make", [SeededWalk, lambda: CountingEnv(3, 0, truncate=True), lambda: CountingEnv(99, 0)])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 
 CHANGES = {
     "type": lambda: torch.set_default_dtype(torch.float64),

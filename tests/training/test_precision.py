@@ -14,7 +14,7 @@ from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.lost_digits import seen_by_agents
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.spaces import is_narrow, leaf_spec
-from maze_core.models.distributions.box import BoxScale
+from maze_core.models.distributions.continuous import BoxScale
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins.config.base import PluginConfig
 

@@ -14,8 +14,9 @@ from maze_core import Plugin, PluginConfig, RunContext
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import assemble, load_config_to_act, load_saved_config
-from maze_core.plugins.config.external_fields import Outside, assigned, elsewhere, for_evaluation, marked_fields
+from maze_core.plugins.config.assembly import INSTALLED, Assembly, assemble
+from maze_core.plugins.config.external_fields import Outside, marked_fields
+from maze_core.plugins.config.permissions import Permissions
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.raw import parse_assignment
 
@@ -157,6 +158,9 @@ def load(kind, name):
     return {"robot": Robot, "remote": Remote}.get(name) or discovery.load(kind, name)
 
 
+ASSEMBLY = Assembly(load)
+
+
 # callback, what it sets, what needs permission
 CALLBACKS = [
     ("mlflow", {"tracking_uri": "http://10.0.0.1:5000"}, ["tracking_uri=http://10.0.0.1:5000"]),
@@ -188,11 +192,11 @@ def test_what_a_strangers_callback_may_reach(run, name, values, asked, key):
     config = run / "config.yaml"
     if asked:
         with pytest.raises(ConfigError, match="needs your permission") as caught:
-            load_saved_config(config)
+            INSTALLED.load_saved_config(config)
         options = " ".join(f"--set {each}" for each in told(key or name, asked))
         assert str(caught.value).endswith(options)
-        assert load_config_to_act(config)[1][-1] == f"callbacks.{key or name} ({name})"
-    loaded = load_saved_config(config, told(key or name, asked)).callbacks[key or name]
+        assert INSTALLED.load_config_to_act(config)[1][-1] == f"callbacks.{key or name} ({name})"
+    loaded = INSTALLED.load_saved_config(config, told(key or name, asked)).callbacks[key or name]
     assert all(getattr(loaded, field) == value for field, value in values.items())
 
 
@@ -251,8 +255,8 @@ def test_a_runner_that_the_file_does_not_name(run):
     """Its address would be used with the runner of the command line."""
     change(run, runner={"address": "10.0.0.1:1"})
     with pytest.raises(ConfigError, match=r"--set runner\.address=10\.0\.0\.1:1"):
-        load_saved_config(run / "config.yaml", ["runner.name=ray"])
-    assert load_config_to_act(run / "config.yaml", ["runner.name=ray"])[0].runner.address is None
+        INSTALLED.load_saved_config(run / "config.yaml", ["runner.name=ray"])
+    assert INSTALLED.load_config_to_act(run / "config.yaml", ["runner.name=ray"])[0].runner.address is None
 
 
 NESTED = [
@@ -274,16 +278,17 @@ NESTED = [
 @pytest.mark.parametrize(("parts", "setting"), NESTED, ids=lambda case: str(case)[:50])
 def test_values_within_others(parts, setting):
     where = setting.partition("=")[0]
-    [found] = elsewhere(parts, load, Path("run/config.yaml"))
+    permissions, file = Permissions(load), Path("run/config.yaml")
+    [found] = permissions.elsewhere(parts, file)
     assert found.where == where
     assert f"{where}={found.text}" == setting
-    for read in (assigned, lambda *arguments: for_evaluation(*arguments)[0]):
-        if where.startswith("callbacks") and read is not assigned:
+    for read in (permissions.assigned, lambda *arguments: permissions.for_evaluation(*arguments)[0]):
+        if where.startswith("callbacks") and read != permissions.assigned:
             continue  # evaluation does without it
         with pytest.raises(ConfigError, match=f"^{re.escape(where)}: .*needs your permission"):
-            read(parts, [], load, Path("run/config.yaml"))
-        again = read(parts, [parse_assignment(setting)], load, Path("run/config.yaml"))
-        assert elsewhere(again, load, Path("run/config.yaml")) == [found]
+            read(parts, [], file)
+        again = read(parts, [parse_assignment(setting)], file)
+        assert permissions.elsewhere(again, file) == [found]
 
 
 def test_a_program_says_it_again_in_its_own_configuration(run):
@@ -291,7 +296,7 @@ def test_a_program_says_it_again_in_its_own_configuration(run):
     with pytest.raises(ConfigError, match=r"render_mode: .*config\.yaml would pass on '/tmp/x'"):
         RunContext("CartPole-v1", "ppo", preset="none").load(run)
     theirs = RunContext("CartPole-v1", "ppo", preset="none", overrides={"env.kwargs.render_mode": "/tmp/x"})
-    config = load_config_to_act(run / "config.yaml", agreed=theirs.config.model_dump(mode="json"))[0]
+    config = INSTALLED.load_config_to_act(run / "config.yaml", agreed=theirs.config.model_dump(mode="json"))[0]
     assert config.env.kwargs == {"render_mode": "/tmp/x"}
 
 
@@ -342,28 +347,31 @@ def test_runners_and_callbacks_elsewhere(run):
     )
     config = run / "config.yaml"
     with pytest.raises(ConfigError, match=r"^runner\.address: .* connect to '10\.0\.0\.1:6379'"):
-        load_saved_config(config, (), load)
+        ASSEMBLY.load_saved_config(config)
     told = ["runner.address=10.0.0.1:6379"]
     with pytest.raises(ConfigError, match=r"^runner\.code: ") as caught:
-        load_saved_config(config, told, load)
+        ASSEMBLY.load_saved_config(config, told)
     assert str(caught.value).splitlines()[-1] == (
         "To allow it, repeat the values: --set 'runner.code=[../src]' --set callbacks.robot.host=10.0.0.1:1 "
         "--set 'callbacks.robot.logs=[a,/b]'"
     )
     told += ["runner.code=[../src]", "callbacks.robot.host=10.0.0.1:1"]
     with pytest.raises(ConfigError, match=r"^callbacks\.robot\.logs: "):
-        load_saved_config(config, told, load)
-    assert load_saved_config(config, [*told, "callbacks.robot=null"], load).runner.address == "10.0.0.1:6379"
-    assert load_saved_config(config, (), load, agreed=read_yaml(config)).runner.address == "10.0.0.1:6379"
-    assert load_saved_config(config, ["runner={name: dev}", "callbacks=null"], load).runner.name == "dev"
+        ASSEMBLY.load_saved_config(config, told)
+    assert ASSEMBLY.load_saved_config(config, [*told, "callbacks.robot=null"]).runner.address == "10.0.0.1:6379"
+    assert ASSEMBLY.load_saved_config(config, agreed=read_yaml(config)).runner.address == "10.0.0.1:6379"
+    assert ASSEMBLY.load_saved_config(config, ["runner={name: dev}", "callbacks=null"]).runner.name == "dev"
 
-    found, left_out, _ = load_config_to_act(config, (), load)
+    found, left_out, _ = ASSEMBLY.load_config_to_act(config)
     assert found.runner.name == "dev"
     assert left_out == ["runner (ray)", "wrappers.1 (record)", "callbacks.robot (robot)"]
-    assert load_config_to_act(config, ["runner=ray"], load)[0].runner.address is None
-    assert load_config_to_act(config, ["runner.address=10.0.0.2:1"], load)[0].runner.address == "10.0.0.2:1"
-    assert load_config_to_act(config, ["runner.workers=3"], load)[0].runner.address is None
-    assert load_config_to_act(config, ["callbacks.robot.logs=[a]"], load)[1] == ["runner (ray)", "wrappers.1 (record)"]
+    assert ASSEMBLY.load_config_to_act(config, ["runner=ray"])[0].runner.address is None
+    assert ASSEMBLY.load_config_to_act(config, ["runner.address=10.0.0.2:1"])[0].runner.address == "10.0.0.2:1"
+    assert ASSEMBLY.load_config_to_act(config, ["runner.workers=3"])[0].runner.address is None
+    assert ASSEMBLY.load_config_to_act(config, ["callbacks.robot.logs=[a]"])[1] == [
+        "runner (ray)",
+        "wrappers.1 (record)",
+    ]
 
 
 def test_a_run_without_a_seed_is_refused(run):

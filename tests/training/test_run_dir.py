@@ -14,12 +14,12 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
 from maze_core.base.errors import CheckpointError, ConfigError, MazeError
-from maze_core.plugins.config.assembly import load_run_config
 from maze_core.run import api
+from maze_core.run.building import load_parameters
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved import run_dir
-from maze_core.run.saved.initial_parameters import load_parameters
 from maze_core.run.saved.run_dir import create_run_dir, find_run, lock
+from tests.assemblies import assembly_of
 from tests.training.dying import dying
 
 
@@ -139,10 +139,10 @@ def test_every_moment_of_a_start_is_one_to_begin_anew_or_to_go_on_from(quick, tm
         except ConfigError as error:
             outcome = "maze resume" in str(error)
             if outcome:
-                api.reopen(run_dir, load=context._load).close()
+                api.reopen(run_dir, assembly=context._assembly).close()
             else:
                 with pytest.raises(MazeError, match="it cannot be resumed"):
-                    api.reopen(run_dir, load=context._load)
+                    api.reopen(run_dir, assembly=context._assembly)
         if not disk.dead:
             break
     assert at > 20
@@ -169,7 +169,7 @@ def test_what_was_in_the_folder_of_a_failed_start_stays(tmp_path):
 def test_a_run_describes_itself(quick):
     """Step 3 and 5 of the workflow: the configuration with the drawn seed, versions, a picture, parameter counts."""
     context = quick(Workshop, seed=None, model="template", overrides={"algorithm.lr": 0.01})
-    config = load_run_config(context.run_dir / "config.yaml", load=context.run.load)
+    config = assembly_of(context.run).load_run_config(context.run_dir / "config.yaml")
     assert config == context.config
     assert isinstance(config.seed, int)
     assert config.env.factory == "maze_devkit.probes:Workshop"
@@ -201,9 +201,11 @@ def test_one_process_at_a_time(quick):
         with pytest.raises(ConfigError, match="another process"):
             context.train()
         with pytest.raises(ConfigError, match="another process"):
-            api.reopen(context.run_dir, ["algorithm.n_epochs=9"], load=context.run.load)
+            api.reopen(context.run_dir, ["algorithm.n_epochs=9"], assembly=assembly_of(context.run))
         assert (context.run_dir / "config.yaml").read_text() == before
-        with closing(api.open_policy(context.run_dir, load=context.run.load)) as run:  # looking on is allowed
+        with closing(
+            api.open_policy(context.run_dir, assembly=assembly_of(context.run))
+        ) as run:  # looking on is allowed
             assert run.epoch == 1
     assert context.train().epochs == 3
 
@@ -223,9 +225,9 @@ def test_a_checkpoint_that_is_not_there(quick):
     run_dir = context.run_dir
     context.close()
     with pytest.raises(CheckpointError, match="has no checkpoint best; it has last"):
-        api.reopen(run_dir, checkpoint="best", load=context.run.load)
+        api.reopen(run_dir, checkpoint="best", assembly=assembly_of(context.run))
     with pytest.raises(CheckpointError, match=r"has no checkpoint \.\./\.\./x"):
-        api.reopen(run_dir, checkpoint="../../x", load=context.run.load)
+        api.reopen(run_dir, checkpoint="../../x", assembly=assembly_of(context.run))
 
 
 def test_a_configuration_that_was_edited_by_hand(quick):

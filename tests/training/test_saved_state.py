@@ -165,7 +165,7 @@ FORMS = {
     "no rows yet": (np.zeros((0, 3)), [np.ones((5, 3))], [np.ones((5, 2)), np.ones(3)]),
     "a tree of arrays": ({"a": np.zeros(1)}, [{"a": np.ones(1)}], [{"a": np.ones(1), "b": np.ones(1)}]),
     "tensor": (torch.zeros(2), [torch.ones(2)], [torch.ones(3), torch.ones(2).half(), np.ones(2, np.float32), 1.0]),
-    "bounded": (forms.Leaf(np.dtype(np.int64), (None,), 0, 3), [np.array([0, 2])], [np.array([3]), np.array([-1])]),
+    "bounded": (forms.Array(np.dtype(np.int64), (None,), 0, 3), [np.array([0, 2])], [np.array([3]), np.array([-1])]),
     "generator": (forms.form_of(lambda: random_state(np.random.default_rng(1))),
                   [np.random.default_rng(2).bit_generator.state], [None, {}, np.random.MT19937().state]),
 }  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_offpolicy.collect.memory import ReplayMemory, check_sequences
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_offpolicy.collect.replay_memory import ReplayMemory
+from maze_offpolicy.collect.sizes import check_sequences
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.base import PluginConfig

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from torch import nn
 
-from maze_core.run.size import size_notes
+from maze_core.run.notes import size_notes
 
 PISTON = spaces.Box(0, 255, (457, 120, 3), np.uint8)
 

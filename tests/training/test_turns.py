@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from maze_a2c.a2c import A2C
 from maze_devkit.turns import Carousel, Shelves
-from maze_onpolicy.collect.actor_metrics import actor_metrics
+from maze_onpolicy.collect.several_agents import actor_metrics
 from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError

@@ -10,6 +10,7 @@ from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.models.distributions import Categorical
 from maze_core.models.mlp import MlpConfig, MlpModel
@@ -37,7 +38,8 @@ def policy():
 def rollout(policy):
     with torch.no_grad():
         env = SerialVectorEnv(lambda _: Shelves(), COLUMNS)
-        return Sampler(policy, env, STEPS, SEEDS, torch.Generator().manual_seed(2)).collect()
+        network = NetworkAgent.sampling(policy, COLUMNS, torch.Generator().manual_seed(2))
+        return Sampler(network, env, STEPS, SEEDS).collect()
 
 
 class Twin:

@@ -24,7 +24,7 @@ from maze_serve.policy import ServedPolicy
 
 from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.envs.wrappers.carry import lasting_layers
-from maze_core.envs.wrappers.twins import forgotten, remembering
+from maze_core.envs.wrappers.remembering import forgotten, remembering
 from maze_core.run.saved.state_files import decode_state, encode_state
 
 

@@ -31,7 +31,7 @@ def pooled(monkeypatch):
             pools.append(self)
 
         def submit(self, job, worker=None, patience=1.0):
-            self.commands.append(job.command)
+            self.commands.append(job.method.__name__)
             return super().submit(job, worker, patience)
 
     def pool(workers, every=0, dumps=pickle.dumps):
@@ -126,7 +126,7 @@ def test_an_interruption_ends_the_evaluation_and_the_next_one_is_whole(quick, po
 
     def interrupting(*arguments):
         answers.append(collect(*arguments))
-        run.interrupted = pools[0].commands.count("go on") >= 3
+        run.interrupted = pools[0].commands.count("play_on") >= 3
         return answers[-1]
 
     monkeypatch.setattr(pools[0], "collect", interrupting)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.faults import naming
+from maze_core.envs.checks import naming
 from maze_core.plugins.config.external_fields import Outside
 
 if TYPE_CHECKING:

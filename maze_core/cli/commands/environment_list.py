@@ -176,10 +176,10 @@ def _look(listed: Listed) -> None:
 
 
 def _spaces(listed: Listed) -> tuple[str, str]:
-    from maze_core.cli.option_paths import env_layer
+    from maze_core.cli.options import env_layer
 
     env, _ = env_config(env_layer(listed.env_source, listed.id or None), [], [])
-    builder = EnvBuilder(env, (), 0, "check")
+    builder = EnvBuilder(env, purpose="check")
     if builder.several_agents:
         with releasing(builder.agents_env(0)) as game:
             first = game.agents[0]

@@ -9,7 +9,7 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
-from maze_core.cli.start_up import lasting_imports
+from maze_core.cli.group import lasting_imports
 
 
 def evaluate(

@@ -149,7 +149,7 @@ def _calls(kind: str, plugin: Any, hooks: list[str]) -> dict[str, Any]:
 
     Only of the hooks that not every algorithm calls.
     """
-    from maze_core.learn.hook_check import NOT_ALWAYS, callers
+    from maze_core.learn.checks import NOT_ALWAYS, callers
 
     if kind == "algorithm":
         return {} if plugin.calls is None else {"calls": list(plugin.calls)}
@@ -180,7 +180,7 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.plugins import discovery
     from maze_core.plugins.catalog import preset_catalog
     from maze_core.plugins.config.explain import nearest
-    from maze_core.plugins.uninstalled_plugins import uninstalled
+    from maze_core.plugins.how_to_install import uninstalled
 
     for each in discovery.KINDS if kind in (None, _PRESETS) else (kind,):
         if advice := discovery.missing(each, name) or uninstalled(name):

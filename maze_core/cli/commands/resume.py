@@ -11,8 +11,8 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
-from maze_core.cli.algorithm_flags import with_algorithm_flags
-from maze_core.cli.start_up import lasting_imports
+from maze_core.cli.group import lasting_imports
+from maze_core.cli.options import with_algorithm_flags
 
 
 @with_algorithm_flags

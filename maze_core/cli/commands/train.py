@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from maze_core.base.local_modules import allow_local_modules
 from maze_core.base.terminal_text import argument, printable
 from maze_core.cli import output
-from maze_core.cli.commands.algorithm_command import algorithm_command, command_of
-from maze_core.cli.option_paths import placed
-from maze_core.cli.start_up import lasting_imports
+from maze_core.cli.group import lasting_imports
+from maze_core.cli.options import placed
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.flags import Flag
 
 _NAMING = ("--algo", "--algorithm", "--alg", "--agent")
 """Options that other programs have for the algorithm."""
@@ -128,7 +132,7 @@ def _train_algorithm(
     **common: Any,
 ) -> None:
     from maze_core.collect.policies.said_classes import said_classes
-    from maze_core.plugins.config.assembly import assemble_with_preset
+    from maze_core.plugins.config.assembly import Assembly
     from maze_core.plugins.config.preset_paths import experiment as experiment_file
     from maze_core.plugins.config.raw import assignments_of, check_set_once
     from maze_core.plugins.config.record import CONFIG
@@ -140,17 +144,165 @@ def _train_algorithm(
     if quiet:
         typed["callbacks.console"] = None
     files = [] if experiment is None else [experiment_file(experiment)]
-    load = said_classes(parameters, set_ or ())
-    run_config, chosen = assemble_with_preset(
+    run_config, chosen = Assembly(said_classes(parameters, set_ or ())).assemble_with_preset(
         algorithm,
         env,
         preset or "auto",
         [*files, *(config or ())],
         set_ or (),
         {**typed, **parameters},
-        load,
         parent=None if init_from is None else find_run(init_from) / CONFIG,
     )
     from maze_core.run.api import train
 
-    output.finish(train(run_config, run_dir, init_from, preset=chosen or None, load=load))
+    output.finish(train(run_config, run_dir, init_from, preset=chosen or None))
+
+
+_EXAMPLES = """
+\b
+Examples:
+  maze train {name} --env CartPole-v1
+  maze train {name} --env CartPole-v1 --seed 1 --run-dir runs/first
+  maze train {name} --config experiment.yaml --steps 100000
+  maze train {name} --env my_envs:Larger-v0 --set env.kwargs.size=5
+"""
+
+
+_COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
+    ("env", str | None, "--env", "ID", "Environment id, such as CartPole-v1 or module:Id."),
+    ("env_source", str | None, "--env-source", "NAME", "Env source plugin; default: the one that has --env."),
+    (
+        "experiment",
+        str | None,
+        "--experiment",
+        "NAME",
+        "A file of the folder experiments, or of an installed package; it may name the algorithm, too.",
+    ),
+    ("config", list[Path] | None, "--config,-c", "FILE", "YAML file; repeatable, later files win."),
+    (
+        "preset",
+        str | None,
+        "--preset",
+        "NAME",
+        "A preset's name, or none; default: the preset with the environment's name.",
+    ),
+    (
+        "set_",
+        list[str] | None,
+        "--set",
+        "PATH=VALUE",
+        "Set any value, such as evaluation.n_episodes=20; repeatable.",
+    ),
+    ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers; the first is innermost."),
+    ("model", str | None, "--model", "NAME", "Model plugin; default: mlp."),
+    ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
+    (
+        "learners",
+        str | None,
+        "--learners",
+        "N",
+        "Processes that compute gradients, each on its share of a batch; default: 1.",
+    ),
+    ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
+    ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
+    ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
+    (
+        "patience",
+        str | None,
+        "--patience",
+        "N",
+        "Epochs without a new best evaluation before the run stops; 0: never. Default: 0 with --steps or --epochs, "
+        "otherwise 15 for most algorithms.",
+    ),
+    ("run_dir", Path | None, "--run-dir,--dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
+    ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
+    ("quiet", bool | None, "--quiet,-q", "", "Print no progress."),
+)
+"""The options of every algorithm's command: name, type, spellings, metavar, help."""
+
+
+def algorithm_command(name: str, train: Callable[..., None]) -> Any:
+    """Return the command of an algorithm.
+
+    Args:
+        name: the algorithm.
+        train: called with its name, the parameters that were given, and the value of each common option.
+
+    Raises:
+        ConfigError: there is no such algorithm.
+        PluginError: it is broken.
+    """
+    from maze_core.plugins import discovery
+    from maze_core.plugins.config.flags import flags
+
+    plugin = discovery.load("algorithm", name)
+    reserved = {name.rstrip("_") for name, *_ in _COMMON}
+    own = {f"algorithm__{flag.field}": flag for flag in flags(plugin.Config) if flag.field not in reserved}
+
+    def body(**values: Any) -> None:
+        typed = {key: value for key, value in values.items() if value is not None and key in own}
+        parsed = {
+            f"algorithm.{own[key].field}": value if own[key].boolean else own[key].parse(value)
+            for key, value in typed.items()
+        }
+        train(name, parsed, **{key: value for key, value in values.items() if key not in own})
+
+    parameters = [
+        *_common_parameters(),
+        *(_own_parameter(key, flag, f"Parameters of {name}") for key, flag in own.items()),
+    ]
+    body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    body.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    summary = (inspect.getdoc(plugin) or name).partition("\n\n")[0].replace("\n", " ")
+    return command_of(name, body, help=summary + "\n" + _EXAMPLES.format(name=name))
+
+
+def _common_parameters() -> list[inspect.Parameter]:
+    return [
+        _keyword(name, kind, spellings.split(","), help, "Run", {"metavar": metavar} if metavar else {})
+        for name, kind, spellings, metavar, help in _COMMON
+    ]
+
+
+def _own_parameter(key: str, flag: Flag, panel: str) -> inspect.Parameter:
+    default = f"[default: {flag.default}]" if flag.default else "[required]"
+    more = {"metavar": default if flag.boolean else f"{flag.metavar or 'TEXT'} {default}"}
+    notes = [flag.limits, default.strip("[]") if flag.boolean else ""]  # a switch shows no metavar
+    text = f"{flag.description} ({', '.join(filter(None, notes))})" if any(notes) else flag.description
+    return _keyword(key, bool | None if flag.boolean else str | None, [flag.option], text, panel, more)
+
+
+def _keyword(
+    name: str, kind: Any, spellings: list[str], help: str, panel: str, more: dict[str, Any]
+) -> inspect.Parameter:
+    option = typer.Option(*spellings, help=help, rich_help_panel=panel, show_default=False, **more)
+    annotation: Any = Annotated[kind, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def command_of(name: str, body: Callable[..., None], help: str) -> Any:
+    """Return a single Typer command made from a function whose signature holds the options."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    single.command(name, help=help, cls=_AlgorithmCommand)(body)
+    command = typer.main.get_command(single)
+    command.name = name
+    return command
+
+
+class _AlgorithmCommand(TyperCommand):
+    """Shows each option with its default on its own line, never wrapped, and its meaning below."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                panels.setdefault(getattr(option, "rich_help_panel", None) or "Help", []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                for name, meaning in records:
+                    formatter.write_text(name)
+                    with formatter.indentation():
+                        formatter.indent()
+                        formatter.write_text(meaning)
+                        formatter.dedent()

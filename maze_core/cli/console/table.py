@@ -1,11 +1,13 @@
-"""The console's table of epochs: which metrics it shows, in which order, and how numbers are formatted."""
+"""The table of epochs: which metrics it shows, in which order and form, and which of those asked for are missing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from maze_core.base.terminal_text import printable
 
 if TYPE_CHECKING:
     from maze_core.run.report import EpochReport
@@ -200,3 +202,48 @@ class EpochTable:
         if math.isnan(mean):
             return "-".rjust(7).ljust(EVAL_WIDTH)
         return f"{score(mean):>7} {self._plus_minus} {score(std, mean):<5}"
+
+
+_EPISODES = ("eval", "train")
+
+
+class AskedMetrics:
+    """Notices which of the names in `callbacks.console.metrics` are not recorded or not shown.
+
+    What episodes report is known with the first mean return of its group, all else with the first epoch.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._open = list(names)
+        self._known: set[str] = set()
+        self._left_out: set[str] = set()
+
+    def missing(self, metrics: Iterable[str], *, last: bool = False) -> list[str]:
+        """Return a sentence for each name that these and earlier metrics should have held; each name once.
+
+        `last`: no further metrics will come.
+        """
+        from maze_core.plugins.config.explain import nearest  # imports pydantic
+
+        self._known.update(metrics)
+        self._open = [name for name in self._open if name not in self._known]
+        due = [name for name in self._open if (last and self._known) or self._is_due(name)]
+        self._open = [name for name in self._open if name not in due]
+        known = sorted(name for name in self._known if "/" in name)
+        return [
+            f"callbacks.console.metrics: nothing has recorded {printable(name, 80)} so far; {nearest(name, known)}"
+            for name in due
+        ]
+
+    def left_out(self, names: Iterable[str], width: int) -> list[str]:
+        """Return a sentence about those of the names that have no column for the first time; empty: there are none."""
+        new = [name for name in names if name not in self._left_out]
+        self._left_out.update(new)
+        if not new:
+            return []
+        told = f"{width} columns have no room for {', '.join(printable(name, 80) for name in new)}"
+        return [f"callbacks.console.metrics: {told}; a wider terminal, or the run's loggers, show them"]
+
+    def _is_due(self, name: str) -> bool:
+        group = name.partition("/")[0]
+        return f"{group}/return_mean" in self._known if group in _EPISODES else bool(self._known)

@@ -1,18 +1,22 @@
-"""What a logger sends of a run: the points of its curves, its configuration, its best checkpoint."""
+"""What a logger sends of a run, and when: the points of its curves, its configuration, its best checkpoint."""
 
 from __future__ import annotations
 
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base import files
 from maze_core.base.plain_json import checksummed, parse_object, unsealed
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.record import CONFIG, RECORD, run_id
+from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS
 from maze_core.run.saved.metrics_file import METRICS_FILE, read_metrics
 
@@ -124,3 +128,36 @@ def write_identity(run_dir: Path, name: str, values: Mapping[str, str]) -> None:
     own = run_id(run_dir)
     owned = dict(values) if own is None else {**values, _OWNER: own}
     files.write_bytes(run_dir / name, json.dumps(checksummed(owned), indent=2).encode() + b"\n")
+
+
+class PointLogger(Plugin, ABC):
+    """Sends each epoch once, after the checkpoint that contains it: a killed and resumed run has no point twice."""
+
+    def __init__(self, config: PluginConfig) -> None:
+        super().__init__(config)
+        self.logged = -1
+        """The x position of the newest point that was sent; a subclass sets it when it continues a run."""
+        self._pending: list[Point] = []
+
+    @abstractmethod
+    def send(self, run: Run, points: Iterator[Point]) -> None:
+        """Send points, oldest first; each counts as sent when the next one is asked for."""
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Keep the epoch until its checkpoint is written."""
+        self._pending.append(point(epoch))
+
+    @hookimpl
+    def on_checkpoint(self, run: Run, path: Path) -> None:
+        """Send the epochs that the checkpoint `last` contains."""
+        if path.name == "last":
+            self.send(run, self.unsent(self._pending))
+            self._pending = []
+
+    def unsent(self, points: Iterable[Point]) -> Iterator[Point]:
+        """Yield the points that were not sent yet, for `send`."""
+        for each in points:
+            if each.step > self.logged:
+                yield each
+                self.logged = each.step

@@ -10,11 +10,10 @@ import torch
 
 from maze_core.base.tree import map_tree, to_arrays
 from maze_core.collect.agents.agent import Choice
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.models.blocks import Dense
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
-from maze_core.models.inputs import Flatten
+from maze_core.models.families import LOG_STD_RANGE, CategoricalHead, GaussianHead
+from maze_core.models.inputs import Flatten, MlpEncoder
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.plain import ACTIVATIONS, Look, PlainLogits, are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.base.tree import TensorTree, Tree
-    from maze_core.collect.agents.memory import RowMemory
+    from maze_core.collect.agents.row_memory import RowMemory
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
@@ -34,7 +33,7 @@ _FEW = 131_072
 class Forward(Protocol):
     """Chooses actions for B observations at a time, with the parameters of the moment."""
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return True if nothing has changed that would make another way, or another look, necessary."""
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
@@ -71,7 +70,7 @@ class TorchForward:
         self._device = next(policy.parameters()).device
         self._elsewhere = self._device.type != "cpu"
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return False: it is built anew as quickly as it is compared."""
         return False
 
@@ -124,7 +123,7 @@ class NumpyForward:
         self._heads = [(key, _HEADS[type(head)](head, rows)) for key, head in heads]
         self._most_likely = most_likely
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return True while the arrays are those of the policy, and torch would compute the same."""
         same = self._policy.plain_heads() == self._given and self._trunk.dense_layers == self._dense
         return same and self._look.holds()

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import torch
 
-from maze_core.base.seeding import load_random_state, load_random_states, random_state, random_states
+from maze_core.base.seeding import (
+    Purpose,
+    load_random_state,
+    load_random_states,
+    random_state,
+    random_states,
+    torch_generator,
+)
 from maze_core.base.tree import concat_trees, map_tree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, fastest_forward
-from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.noise_plan import NoisePlan
-from maze_core.data.tensors import concat_tensors
+from maze_core.collect.agents.row_memory import RowMemory
+from maze_core.data.batch import concat_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import hears, remembers
 
@@ -23,10 +30,12 @@ if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.collect.agents.exploration import Exploration
     from maze_core.envs.masks import MaskCheck
+    from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
+    from maze_core.plugins.hookspecs import Run
 
 
-class Noise(Protocol):
+class NoiseSource(Protocol):
     """Where the chance in sampled actions comes from."""
 
     def draw(self, policy: Policy, steps: int) -> TensorTree:
@@ -100,14 +109,15 @@ class NetworkAgent(Agent):
     def __init__(
         self,
         policy: Policy,
-        noise: Noise | None,
+        noise: NoiseSource | None,
         *,
         exploration: Exploration | None = None,
         fast_rows: int | None = None,
         masks: MaskCheck | None = None,
     ) -> None:
-        self.policy = policy
-        self._exploration, self._masks = exploration, masks
+        self.policy, self._masks = policy, masks
+        self.exploration = exploration
+        """Changes some of the actions; None: they stay as they are."""
         self._noise, self._fast_rows = noise, fast_rows
         self.memory = RowMemory(policy) if remembers(policy) else None
         """What the policy remembers of the rows; None: it remembers nothing."""
@@ -116,14 +126,25 @@ class NetworkAgent(Agent):
         """The noise of the next steps; the most likely actions need none."""
         self._forward = self._fastest()
 
-    def stand(self, rows: int) -> None:
-        """Remember nothing yet of so many rows."""
+    @classmethod
+    def sampling(cls, policy: Policy, rows: int, noise: torch.Generator | NoiseSource) -> Self:
+        """Return the agent that collects what is learned from in so many rows, with samples of the policy."""
+        shared = SharedNoise(rows, noise) if isinstance(noise, torch.Generator) else noise
+        return cls(policy, shared, fast_rows=rows)._remembering(rows)
+
+    @classmethod
+    def exploring(cls, policy: Policy, rows: int, exploration: Exploration) -> Self:
+        """Return the same agent with the most likely actions, some of which exploration changes."""
+        return cls(policy, None, exploration=exploration, fast_rows=rows)._remembering(rows)
+
+    def _remembering(self, rows: int) -> Self:
         if self.memory is not None:
-            self.memory.current(rows)
+            self.memory.current(rows)  # a state that is saved before the first step has the memory, too
+        return self
 
     def refresh(self) -> None:
         """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
-        if not self._forward.stands():
+        if not self._forward.is_current():
             self._forward = self._fastest()
 
     def _fastest(self) -> Forward:
@@ -160,9 +181,9 @@ class NetworkAgent(Agent):
             self.expect(1)
             noise = next(self._ahead)
         choice = self._forward.act(obs, noise)
-        if self._exploration is None:
+        if self.exploration is None:
             return choice
-        return self._exploration.explore(obs, Choice(choice.actions, choice.actions))  # it knows environment units
+        return self.exploration.explore(obs, Choice(choice.actions, choice.actions))  # it knows environment units
 
     def ahead(self, steps: int, rows: int, *, counted: bool) -> NoisePlan:
         """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do.
@@ -171,9 +192,9 @@ class NetworkAgent(Agent):
         """
         noise = {} if self._noise is None else self._noise.draw(self.policy, steps)
         explored: Tree = {}
-        if self._exploration is not None:
+        if self.exploration is not None:
             each = (steps,) if counted else (1,) * steps  # one by one, the count stays where it is
-            explored = concat_trees([self._exploration.ahead(count, rows) for count in each])
+            explored = concat_trees([self.exploration.ahead(count, rows) for count in each])
         return NoisePlan(to_arrays(noise), explored)
 
     def state(self) -> dict[str, Any]:
@@ -181,7 +202,7 @@ class NetworkAgent(Agent):
         state = {} if self._noise is None else self._noise.state()
         if self.memory is not None:
             state["memory"] = self.memory.state()
-        return state if self._exploration is None else {**state, "exploration": self._exploration.state()}
+        return state if self.exploration is None else {**state, "exploration": self.exploration.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
@@ -190,8 +211,15 @@ class NetworkAgent(Agent):
             self._noise.load_state(state)
         if self.memory is not None:
             self.memory.load_state(state["memory"])
-        if self._exploration is not None:
-            self._exploration.load_state(state["exploration"])
+        if self.exploration is not None:
+            self.exploration.load_state(state["exploration"])
+
+
+def training_agent(run: Run, env: VectorEnv, exploration: Exploration | None) -> NetworkAgent:
+    """Return the agent that collects what a run learns from in these environments; `exploration` None: with samples."""
+    if exploration is not None:
+        return NetworkAgent.exploring(run.policy, env.num_envs, exploration)
+    return NetworkAgent.sampling(run.policy, env.num_envs, torch_generator(run.seed, Purpose.POLICY_NOISE))
 
 
 def draws_itself(policy: Policy) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maze_core.base.tree import copy_tree, subtree
 from maze_core.collect.agents.exploration import Exploration
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 
 if TYPE_CHECKING:
     import numpy as np

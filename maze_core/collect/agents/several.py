@@ -61,7 +61,7 @@ class SeveralAgents:
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
         with releasing(builder.agents_env(0)) as env:
-            self._rows, self._env = AgentRowCodec(env, tell_agents=builder.tell_agents), env
+            self._rows, self._env = AgentRowCodec(env, agent_ids=builder.agent_ids), env
         noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
         self._agents = {name: NetworkAgent(policy, noise) for name in env.agents}
         specs = space_specs(policy.observation_space, "observation")

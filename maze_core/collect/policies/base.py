@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.base.tree import Tree
-    from maze_core.plugins.discovery import Loader
 
 
 class ActingPolicy(ABC):
@@ -69,12 +68,7 @@ class ActingPolicy(ABC):
         """Restore the result of `state()`."""
 
 
-def build_policy_plugin(
-    config: PluginConfig,
-    observation_space: Space[Any],
-    action_space: Space[Any],
-    load: Loader,
-) -> ActingPolicy:
+def build_policy_plugin(config: PluginConfig, observation_space: Space[Any], action_space: Space[Any]) -> ActingPolicy:
     """Return a policy plugin for an environment, built from its configuration.
 
     Raises:
@@ -83,7 +77,7 @@ def build_policy_plugin(
     """
     from maze_core.base.errors import PluginError
 
-    plugin: Callable[[Any], Any] = load("policy", config.name)
+    plugin: Callable[[Any], Any] = config.plugin_class("policy")
     if missing := getattr(plugin, "__abstractmethods__", None):
         raise PluginError(f"policy plugin {config.name!r} has no method {', '.join(sorted(missing))}")
     _check_takes(config.name, plugin, "config")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.discovery import Loader
 
 _OF_ENVS = ("num_envs", "observation_space", "action_space", "reset", "step", "state", "restore", "memory", "close")
 _OF_LEARNERS = ("submit", "collect", "close")
@@ -32,9 +31,9 @@ class CheckedRunner:
         PluginError: it cannot be built, or a method returned something else than it promises.
     """
 
-    def __init__(self, config: PluginConfig, load: Loader) -> None:
+    def __init__(self, config: PluginConfig) -> None:
         self._name = config.name
-        plugin = load("runner", config.name)
+        plugin = config.plugin_class("runner")
         with named("runner", self._name, " cannot be built"):
             self._inner: Runner = plugin(config)
 

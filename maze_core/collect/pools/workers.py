@@ -30,7 +30,7 @@ class Task(Protocol):
     """The work of a worker: a small picklable object, set up once in the worker, then called for each job.
 
     A subclass whose results depend on jobs and shared parameters only needs no state. It may have a `job_form`: that of
-    its jobs in a saved state (`maze_core.base.saved_state`).
+    its jobs in a saved state (`maze_core.base.saved_state`), and a `title(worker)`: what messages call a worker.
     """
 
     def setup(self, worker: int) -> None:

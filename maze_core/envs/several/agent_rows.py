@@ -1,23 +1,76 @@
-"""What the row of an agent holds: its own observation, and where agents differ also who acts."""
+"""What rows hold where several act: kinds of actors with equal spaces, and the row of an agent."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.codecs import ObservationCodec
-from maze_core.envs.masks import mask_leaves
+from maze_core.envs.masks import mask_leaves, masks_among
 from maze_core.envs.several.actors import ACTOR, CRITIC, ELAPSED, TURN, ActorId
-from maze_core.envs.several.kinds import ActorSpaces, Kinds, waiting_observation
-from maze_core.envs.spaces import ROLES, leaves, members_of
+from maze_core.envs.spaces import ROLES, flatten_space, leaves, members_of
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.envs.checks import MisfitError
     from maze_core.envs.several.agents import MultiAgentEnv
+
+
+class ActorSpaces(NamedTuple):
+    """What an actor sees and what it may do."""
+
+    observation: Space[Any]
+    action: Space[Any]
+
+
+class Kinds:
+    """The kinds of some actors, each named after the first actor that has its spaces.
+
+    Args:
+        actors: the name of each actor → its spaces, which Maze supports.
+    """
+
+    def __init__(self, actors: Mapping[str, ActorSpaces]) -> None:
+        self.of: dict[str, str] = {}
+        """The kind of each actor, in the order of the actors."""
+        self.spaces: dict[str, ActorSpaces] = {}
+        """The spaces of each kind, in the order of their first actors."""
+        for name, declared in actors.items():
+            self.of[name] = next((kind for kind, known in self.spaces.items() if known == declared), name)
+            self.spaces.setdefault(self.of[name], declared)
+
+    def joint_spaces(self) -> tuple[spaces.Dict, spaces.Dict]:
+        """Return spaces of observations and actions with a part for each kind.
+
+        The part `turn` of observations says whose turn it is, and how much has elapsed since the last one.
+        """
+        turn = spaces.Dict({"actor": ActorId(self.of), "elapsed": spaces.Box(0, np.inf, (), np.float32)})
+        observations = {kind: each.observation for kind, each in self.spaces.items()}
+        actions = {kind: each.action for kind, each in self.spaces.items()}
+        return spaces.Dict({TURN: turn, **observations}), spaces.Dict(actions)
+
+
+def waiting_observation(declared: ActorSpaces) -> Any:
+    """Return what is shown for an actor that waits: zeros, or the nearest value of the space, and ones in masks."""
+    observed = flatten_space(declared.observation, "observation")
+    return _blank(declared.observation, (), masks_among(observed, declared.action))
+
+
+def _blank(space: Space[Any], path: tuple[str, ...], masks: set[str]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _blank(child, (*path, key), masks) for key, child in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_blank(child, (*path, str(index)), masks) for index, child in enumerate(space.spaces))
+    if isinstance(space, spaces.Discrete):
+        return space.start
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.array(space.start, space.dtype)
+    value: np.ndarray = np.full(space.shape or (), 1 if "/".join(path) in masks else 0, np.dtype(space.dtype))
+    return np.clip(value, space.low, space.high) if isinstance(space, spaces.Box) else value
 
 
 class AgentRowCodec:
@@ -31,26 +84,24 @@ class AgentRowCodec:
 
     Args:
         env: one of the copies.
-        tell_agents: make actors of agents with equal spaces too, so that networks can be chosen by agent.
+        agent_ids: make actors of agents with equal spaces too, so that networks can be chosen by agent.
 
     Raises:
         ConfigError: there is no agent, one has no spaces, a space or a name is not supported, or an agent observes
             `critic` itself where the environment has a `critic_space`.
     """
 
-    def __init__(self, env: MultiAgentEnv, *, tell_agents: bool = False) -> None:
+    def __init__(self, env: MultiAgentEnv, *, agent_ids: bool = False) -> None:
         kinds = Kinds(_declared(env))
         self._kind_of = kinds.of
         self.counts_rounds = env.elapsed == "round"
         """True where the discount of a row counts the rounds of the environment, not the agent's own turns."""
-        self.tells_agents = tell_agents or self.counts_rounds or len(kinds.spaces) > 1
+        self.has_agent_ids = agent_ids or self.counts_rounds or len(kinds.spaces) > 1
         """True where each agent is an actor."""
         self.observation_space, self.action_space = next(iter(kinds.spaces.values()))
-        if self.tells_agents:
+        if self.has_agent_ids:
             self._numbers = {agent: number for number, agent in enumerate(kinds.of)}
-            turn = {"actor": ActorId(kinds.of), "elapsed": spaces.Box(0, np.inf, (), np.float32)}
-            self.observation_space = spaces.Dict({TURN: spaces.Dict(turn), **kinds.observation_spaces})
-            self.action_space = spaces.Dict(kinds.action_spaces)
+            self.observation_space, self.action_space = kinds.joint_spaces()
         mask_leaves(self.observation_space, self.action_space)  # refuses masks that would be ignored
         self._critic: ObservationCodec | None = None
         if env.critic_space is not None:
@@ -69,7 +120,7 @@ class AgentRowCodec:
         """Write what an agent's row shows before its first observation."""
         for kind, waiting in self._waiting.items():
             self._codecs[kind].write(tree, row, waiting)
-        if self.tells_agents:
+        if self.has_agent_ids:
             tree[ACTOR][row], tree[ELAPSED][row] = self._numbers[agent], 1
 
     def write(self, tree: Tree, row: int, agent: str, observation: Any) -> None:
@@ -102,7 +153,7 @@ class AgentRowCodec:
     def own_key(self, agent: str, key: str) -> str:
         """Return the key that a leaf of an agent's row has in the agent's own observation."""
         kind = self._kind_of[agent]
-        return key if not self.tells_agents else "observation" if key == kind else key.removeprefix(f"{kind}/")
+        return key if not self.has_agent_ids else "observation" if key == kind else key.removeprefix(f"{kind}/")
 
     def check_critic(self, critic: Any) -> None:
         """Raise ConfigError for what critics see, if it is not in its space."""
@@ -119,11 +170,11 @@ class AgentRowCodec:
 
     def own(self, agent: str, action: Any) -> Any:
         """Return an agent's part of the action of its row."""
-        return action[self._kind_of[agent]] if self.tells_agents else action
+        return action[self._kind_of[agent]] if self.has_agent_ids else action
 
     def _placed(self, kind: str, part: Any) -> Any:
         """Return a kind's observation or its space as the part of a row's."""
-        if not self.tells_agents:
+        if not self.has_agent_ids:
             return part
         return spaces.Dict({kind: part}) if isinstance(part, Space) else {kind: part}
 

@@ -13,9 +13,8 @@ from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.codecs import ObservationCodec
-from maze_core.envs.several.actors import CRITIC, TURN, ActorId, check_name
-from maze_core.envs.several.kinds import ActorSpaces as ActorSpaces
-from maze_core.envs.several.kinds import Kinds, waiting_observation
+from maze_core.envs.several.actors import CRITIC, TURN, check_name
+from maze_core.envs.several.agent_rows import ActorSpaces, Kinds, waiting_observation
 from maze_core.envs.spaces import flatten_space
 
 
@@ -67,18 +66,14 @@ class TurnEnv(gymnasium.Env[dict[str, Any], dict[str, Any]]):
         declared = _checked(actors)
         kinds = Kinds(declared)
         self._kind_of = kinds.of
-        self._id = ActorId(self._kind_of)
         self._numbers = {name: np.int64(number) for number, name in enumerate(declared)}
         self._codecs = {kind: ObservationCodec(each.observation) for kind, each in kinds.spaces.items()}
         self._waiting = {kind: waiting_observation(each) for kind, each in kinds.spaces.items()}
-        elapsed = spaces.Box(0, np.inf, (), np.float32)
-        parts: dict[str, Space[Any]] = {TURN: spaces.Dict({"actor": self._id, "elapsed": elapsed})}
-        parts |= kinds.observation_spaces
+        observed, self.action_space = kinds.joint_spaces()
         self._critic = None if critic is None else ObservationCodec(critic)
         if critic is not None:
-            parts[CRITIC] = critic
-        self.observation_space = spaces.Dict(parts)
-        self.action_space = spaces.Dict(kinds.action_spaces)
+            observed = spaces.Dict({**observed.spaces, CRITIC: critic})
+        self.observation_space = observed
         self._actor: str | None = None
 
     @abstractmethod

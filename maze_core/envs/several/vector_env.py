@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +9,28 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
-from maze_core.envs import checks
-from maze_core.envs.alike import check_apart
-from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
+from maze_core.envs.checks import (
+    MisfitError,
+    all_finite,
+    check_apart,
+    check_info,
+    failure,
+    first_bad_row,
+    is_number,
+    non_finite,
+    not_a_number,
+    place,
+    replay,
+    warn_not_replayed,
+)
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
-from maze_core.envs.faults import NOT_REPRODUCIBLE, failure, place, replay
 from maze_core.envs.info_columns import InfoColumns
-from maze_core.envs.recorded_state import check_count
-from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.recorded_state import StepLog, check_count
 from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers.carry import recall, remembered
 from maze_core.plugins.closing import release
@@ -43,7 +50,7 @@ class AgentsVectorEnv:
     When a copy's episode is over, the next one begins in the same step.
 
     Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`. What a row holds, and
-    what `tell_agents` changes, says `AgentRowCodec`.
+    what `agent_ids` changes, says `AgentRowCodec`.
 
     Raises:
         ConfigError: a space is not supported, or copies have different agents or spaces.
@@ -56,11 +63,11 @@ class AgentsVectorEnv:
         copies: int,
         first_index: int = 0,
         *,
-        tell_agents: bool = False,
+        agent_ids: bool = False,
         info_columns: Sequence[str] = (),
     ) -> None:
         self.first_index = first_index
-        self.envs, self._layout = _build(make, range(first_index, first_index + copies), tell_agents)
+        self.envs, self._layout = _build(make, range(first_index, first_index + copies), agent_ids)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the agents of each copy."""
         self.num_envs = copies * len(self.agents)
@@ -164,12 +171,7 @@ class AgentsVectorEnv:
             np.array_equal(self._current[key], leaf) for key, leaf in state["observation"].items()
         )
         if not (same and all(exact)):
-            warnings.warn(
-                f"an unfinished episode could not be replayed from its seed and actions: {NOT_REPRODUCIBLE}, so this "
-                "run does not continue exactly where it stopped",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            warn_not_replayed()
         self._write(out)
 
     def memory(self) -> list[Memory]:
@@ -239,9 +241,9 @@ class AgentsVectorEnv:
     def _called(self, c: int, call: Callable[[], Round]) -> Round:
         try:
             outcome = call()
-            checks.check_info(outcome.infos)
+            check_info(outcome.infos)
             for info in outcome.infos.values():
-                checks.check_info(info)
+                check_info(info)
             return outcome
         except MazeError:
             raise
@@ -376,26 +378,14 @@ class AgentsVectorEnv:
         return place(self.first_index + c, int(self._episode[c]), int(self._clock - self._started[c]))
 
 
-def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | AgentsVectorEnv:
-    """Build environments stepped in turn in this process: single ones, or copies of one with several agents.
-
-    `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
-    """
-    if getattr(make, "several_agents", False):
-        return AgentsVectorEnv(
-            make.agents_env, num_envs, first_index, tell_agents=make.tell_agents, info_columns=make.info_columns
-        )
-    return SerialVectorEnv(make, num_envs, first_index)
-
-
-def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
+def _build(make: MakeAgents, indices: range, agent_ids: bool) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
     """Build the copies, and what their rows hold; when one fails, close those already built."""
     envs: list[MultiAgentEnv] = []
     rows: list[AgentRowCodec] = []
     try:
         for index in indices:
             envs.append(make(index))
-            rows.append(AgentRowCodec(envs[-1], tell_agents=tell_agents))
+            rows.append(AgentRowCodec(envs[-1], agent_ids=agent_ids))
             if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
         check_apart(envs)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from maze_core.base.errors import ConfigError, RunError
-from maze_core.envs.checks import check_info, is_number
-from maze_core.envs.mask_changes import MaskChanges
+from maze_core.base.errors import ConfigError
+from maze_core.envs.checks import check_info
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
 from maze_core.envs.wrappers.carry import LastingLayer, lasting_layers, layers
 
 Env = gymnasium.Env[Any, Any]
 Wrap = Callable[[Env], Env]
 
+FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
+"""The methods of a wrapper that change environments with several agents."""
 
-class Part(gymnasium.Env[Any, Any]):
+
+class AgentPart(gymnasium.Env[Any, Any]):
     """What one agent sees of an environment of several: it returns what it was given before."""
 
     def __init__(self, env: MultiAgentEnv, agent: str) -> None:
@@ -65,7 +68,7 @@ class WrappedParts(WrappedAgents):
 
     def __init__(self, env: MultiAgentEnv, wrap: Wrap) -> None:
         super().__init__(env)
-        self._parts = {agent: Part(env, agent) for agent in env.agents}
+        self._parts = {agent: AgentPart(env, agent) for agent in env.agents}
         self.wrapped = {agent: wrap(part) for agent, part in self._parts.items()}
         """The wrapped part of each agent."""
         self.observation_spaces = {agent: each.observation_space for agent, each in self.wrapped.items()}
@@ -162,60 +165,6 @@ def lasting_parts(env: MultiAgentEnv) -> list[LastingLayer]:
     return found
 
 
-class RepeatedActions(WrappedAgents):
-    """Takes the actions of all several times, until an agent ends, others act or a mask changes; adds up the rewards.
-
-    Args:
-        env: what is wrapped.
-        steps: how often.
-        add_up: the numbers of each agent's info that are added up, too.
-    """
-
-    def __init__(self, env: MultiAgentEnv, steps: int, add_up: Sequence[str] = ()) -> None:
-        super().__init__(env)
-        self._steps, self._add_up = steps, add_up
-        self._masks = {a: MaskChanges(env.observation_spaces[a], env.action_spaces[a]) for a in env.agents}
-
-    def reset(self, seed: int) -> Round:
-        """Begin an episode."""
-        outcome = self.env.reset(seed)
-        self._look(outcome)
-        return outcome
-
-    def _look(self, outcome: Round) -> bool:
-        """Remember the masks of those that act; return True if one differs from that before."""
-        changed = [self._masks[agent].look(observation) for agent, observation in outcome.acting.items()]
-        return any(changed)
-
-    def step(self, actions: Mapping[str, Any]) -> Round:
-        """Step several times."""
-        rewards, raw = dict[str, float](), dict[str, float]()
-        sums: dict[str, dict[str, float]] = {}
-        for _ in range(self._steps):
-            outcome = self.env.step(actions)
-            rewards = added(rewards, outcome.rewards)
-            raw = added(raw, outcome.raw or outcome.rewards)
-            for agent, info in outcome.infos.items():
-                if info and self._add_up:  # an agent may be told nothing
-                    add_numbers(sums.setdefault(agent, {}), info, self._add_up)
-            changed = self._look(outcome)
-            if changed or outcome.acting.keys() != actions.keys():
-                break
-        told = {agent: {**outcome.infos.get(agent, {}), **numbers} for agent, numbers in sums.items()}
-        return replace(outcome, rewards=rewards, raw=raw, infos={**outcome.infos, **told})
-
-
-def add_numbers(sums: dict[str, float], info: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Add the numbers of an info to sums, by their names. Raise RunError if one is missing."""
-    for name in names:
-        if not is_number(info.get(name)):
-            raise RunError(
-                f"the info of a step has no number {name!r} to add up, but {sorted(map(str, info))}\n"
-                "Next: correct `add_up` of the wrapper step_skip."
-            )
-        sums[name] = sums.get(name, 0.0) + float(info[name])
-
-
 def _inner(wrapped: Env, action: Any) -> Any:
     """Return the action that the environment gets: what the action wrappers make of the agent's."""
     for layer in layers(wrapped):
@@ -232,3 +181,37 @@ def _same(first: Any, second: Any) -> bool:
     if isinstance(first, tuple | list):
         return isinstance(second, tuple | list) and all(map(_same, first, second))
     return bool(np.array_equal(first, second))
+
+
+def idle(wrapper: Any, *methods: str) -> bool:
+    """Return True for a wrapper that changes environments, and by none of these methods."""
+    changing = {name for name in (*FOR_AGENTS, "make_vector_env") if hasattr(wrapper, name)}
+    return bool(changing) and changing.isdisjoint(methods)
+
+
+def around_agents(env: MultiAgentEnv, wrapper: Any, index: int) -> MultiAgentEnv:
+    """Return an environment as a plugin of the kind wrapper wraps it.
+
+    A plugin that changes the whole environment has a method `wrap_agents(env)`; the hook `make_env` of any other one
+    wraps the part of each agent. One without `make_env` changes the policy alone.
+    """
+    if hasattr(wrapper, "wrap_agents"):
+        whole: MultiAgentEnv = wrapper.wrap_agents(env)
+        return whole
+    if not hasattr(wrapper, "make_env"):
+        return env
+    return WrappedParts(env, lambda part: _wrapped(wrapper, part, index))
+
+
+def _wrapped(wrapper: Any, part: Env, index: int) -> Env:
+    """Return an agent's part, as the hook `make_env` of a wrapper wraps it."""
+    known = {"config": wrapper.config, "seed": index, "index": index, "purpose": "training"}
+    taken = inspect.signature(wrapper.make_env).parameters
+    hook = wrapper.make_env(**{name: value for name, value in known.items() if name in taken})
+    next(hook)
+    try:
+        hook.send(part)
+    except StopIteration as end:
+        made: Env = end.value
+        return made
+    raise ConfigError(f"the hook make_env of {wrapper.config.name!r} yields twice", "wrappers")

@@ -30,9 +30,9 @@ from maze_core.envs.sources.known_ids import (
 )
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.env_door import ids_elsewhere
+from maze_core.plugins.config.env_door import EnvSources
+from maze_core.plugins.config.explain import in_code, left_out
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.said_in_code import in_code, left_out
 from maze_core.plugins.discovery import describe, missing
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import foreign
@@ -280,7 +280,7 @@ def _suggestion(name: str, module: str) -> str:
         return f"Did you mean {' or '.join(map(printable, here))}?"
     if not module and is_module_here(name):
         return f"It is a module. Next: --env {name}:NAME, with a class or an id of it"
-    near = difflib.get_close_matches(name, [*gymnasium.registry, *ids_elsewhere()], n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name, [*gymnasium.registry, *EnvSources().ids_elsewhere()], n=3, cutoff=0.6)
     if near:
         names = [f"{module}:{each}" if module and made_in(module, each) else each for each in near]
         return f"Did you mean {' or '.join(names)}?"

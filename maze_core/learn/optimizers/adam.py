@@ -107,6 +107,7 @@ class Adam(GroupedOptimizer):
         for count in state.get(_WHOLE["step"], state["step"]):  # without a gradient for each, one by one
             count += 1
         rate = self._rates.get(id(group))
+        # p -= lr m' / (√v' + eps), with running means m of g and v of g² that are corrected for their start at 0.
         torch._fused_adam_(
             parameters,
             gradients,

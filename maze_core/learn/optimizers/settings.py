@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from maze_core.base.saved_state import Exactly, Flag, Leaf, Number, OrLeftOut, OrNone, varies
+from maze_core.base.saved_state import Array, Bool, Exactly, Number, OrLeftOut, OrNone, varies
 
 if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
@@ -58,9 +58,9 @@ def _form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
 def _setting(value: Any) -> Any:
     """Return the form of a setting of a group: few are negative, and the others never become so."""
     if isinstance(value, bool):
-        return Flag()
+        return Bool()
     if value is None:
-        return OrNone(Flag())
+        return OrNone(Bool())
     if isinstance(value, list | tuple):
         return [_setting(each) for each in value]
     return Number(0.0) if isinstance(value, int | float) and value >= 0 else value
@@ -69,7 +69,7 @@ def _setting(value: Any) -> Any:
 def _leaf(name: str, leaf: Any) -> Any:
     """Return the form of what an optimizer remembers: squares may be infinite, but they and counts not negative."""
     low = 0.0 if name == "step" or "sq" in name else None
-    return Leaf(leaf.dtype, tuple(leaf.shape), low, finite=low is None) if isinstance(leaf, Tensor) else leaf
+    return Array(leaf.dtype, tuple(leaf.shape), low, finite=low is None) if isinstance(leaf, Tensor) else leaf
 
 
 def _after_a_step(optimizer: Any) -> dict[int, Any]:

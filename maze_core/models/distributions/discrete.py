@@ -44,6 +44,7 @@ class Categorical:
 
     def sample(self, noise: Tensor) -> Tensor:
         """Return the arg max of logits plus Gumbel noise, which is distributed like the softmax."""
+        # P(arg max = i) = softmax(logits)_i: the Gumbel-max trick (Maddison et al. 2014).
         return (self.logits + noise).argmax(-1)
 
     def mode(self) -> Tensor:
@@ -148,6 +149,7 @@ class Bernoulli:
 
     def sample(self, noise: Tensor) -> Tensor:
         """Return the bits: 1 where a logit exceeds its logistic noise."""
+        # P(noise < logit) is the logistic function of the logit.
         return (self.logits > noise).to(torch.int8)
 
     def mode(self) -> Tensor:
@@ -156,14 +158,17 @@ class Bernoulli:
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log-probability of the bits, [B]."""
+        # b log σ(l) + (1 - b) log(1 - σ(l)) = b l - log(1 + e^l), without a logarithm of 0.
         return (sample * self.logits - F.softplus(self.logits)).sum(-1)
 
     def entropy(self) -> Tensor:
         """Return the entropy of the joint, [B]."""
+        # -E[log p(b)], where E[b] = σ(l).
         return (F.softplus(self.logits) - torch.sigmoid(self.logits) * self.logits).sum(-1)
 
     def kl(self, other: Bernoulli) -> Tensor:
         """Return KL(self ‖ other) of the joints, [B]."""
+        # E[b] (l1 - l2) - log(1 + e^l1) + log(1 + e^l2).
         gap = torch.sigmoid(self.logits) * (self.logits - other.logits)
         return (gap - F.softplus(self.logits) + F.softplus(other.logits)).sum(-1)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from maze_core.base.errors import PluginError
 from maze_core.models.blocks import Dense
 from maze_core.models.distributions.base import Distribution
-from maze_core.models.distributions.box import BoxScale
+from maze_core.models.distributions.continuous import BoxScale
 from maze_core.models.distributions.noise import DRAWS, Noise, draw, row_shape
 from maze_core.plugins.config.base import PluginConfig
 

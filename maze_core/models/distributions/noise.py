@@ -14,6 +14,7 @@ Noise = Mapping[str, tuple[int, ...]]
 One draw has its own shape, [B, *shape]; several are flat, one after the other, [B, n]."""
 
 _TINY = 1e-30
+# In place of 0, whose logarithm is infinite.
 _OPEN = 2.0**-24
 # The distance of uniform numbers from 0 and 1, in which distribution functions cannot be inverted.
 
@@ -27,10 +28,12 @@ def _standard_exponential(shape: tuple[int, ...], generator: torch.Generator) ->
 
 
 def _gumbel(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    # -log E of an exponential E is a Gumbel variate.
     return _standard_exponential(shape, generator).clamp_(min=_TINY).log_().neg_()
 
 
 def _logistic(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    # log(u / (1 - u)) of a uniform u: the inverse of the logistic function.
     uniform = torch.rand(shape, generator=generator, device=generator.device)
     return uniform.clamp_(_TINY, 1 - 1e-7).logit_()
 

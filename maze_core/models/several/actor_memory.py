@@ -9,7 +9,7 @@ import torch
 
 from maze_core.base.tree import subtree
 from maze_core.data.sequences import Sequences
-from maze_core.models.several.routing import Blank
+from maze_core.models.several.routing import Blank, along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def taken_state(route: Route, group: int, actor: Tensor, actors: Mapping[int, st
     for number, name in actors.items():
         for key, leaf in subtree(state, f"{name}/").items():
             rows = route.take(group, leaf)
-            taken[key] = rows if key not in taken else torch.where(_along(acting == number, rows), rows, taken[key])
+            taken[key] = rows if key not in taken else torch.where(along(acting == number, rows), rows, taken[key])
     return taken
 
 
@@ -51,7 +51,7 @@ def put_state(
         whole = route.put({group: rows}, Blank.like(rows))
         for number, name in actors.items():
             before = state[f"{name}/{key}"]
-            following[f"{name}/{key}"] = torch.where(_along(actor == number, before), whole, before)
+            following[f"{name}/{key}"] = torch.where(along(actor == number, before), whole, before)
     return following
 
 
@@ -68,6 +68,7 @@ def group_sequences(
     """
     device = actor.device
     count = len(sequences)
+    # Of each row, sequence by sequence: its place among the rows of the group, its actor, and its sequence.
     place = torch.zeros(len(actor), dtype=torch.int64, device=device)
     place[rows] = torch.arange(len(rows), device=device)
     place, acting = sequences.ordered(place), sequences.ordered(actor)
@@ -102,8 +103,3 @@ def put_ended(acting: Acting, ended: TensorTree, state: TensorTree) -> TensorTre
             changed[full] = state[full].index_copy(0, alive, leaf[start : start + len(alive)])
         start += len(alive)
     return changed
-
-
-def _along(rows: Tensor, leaf: Tensor) -> Tensor:
-    """[B] as a tensor that broadcasts with [B, …]."""
-    return rows.reshape(-1, *[1] * (leaf.ndim - 1))

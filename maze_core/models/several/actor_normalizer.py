@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from maze_core.base.tree import subtree
 from maze_core.envs.several.actors import ACTOR
+from maze_core.models.several.routing import along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,8 +64,7 @@ class ActorNormalizer(nn.Module):
             seen = each(own)
             for full, key in leaves.items():
                 if key in each.keys:
-                    mine = rows.reshape(*rows.shape, *[1] * (obs[full].ndim - rows.ndim))
-                    normalized[full] = torch.where(mine, seen[key], normalized[full])
+                    normalized[full] = torch.where(along(rows, obs[full]), seen[key], normalized[full])
         return normalized
 
     def update(self, obs: TensorTree, valid: Tensor | None = None) -> None:

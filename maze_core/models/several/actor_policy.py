@@ -10,19 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError, PluginError
-from maze_core.data.tensors import to_tensors
-from maze_core.envs.several.actors import ACTOR, CRITIC, ELAPSED, ActorId, actors_of
+from maze_core.data.batch import to_tensors
+from maze_core.envs.several.actors import ACTOR, ELAPSED, ActorId, actors_of, is_for_critics
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.distributions.chosen import check_taken
-from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_memory import group_sequences, put_ended, put_state, taken_state
 from maze_core.models.several.actor_normalizer import ActorNormalizer
-from maze_core.models.several.delta_values import summed_values
+from maze_core.models.several.critics import JointCritic, build_joint_critic, summed_values
 from maze_core.models.several.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
-from maze_core.models.several.joint_critic import JointCritic, build_joint_critic
-from maze_core.models.several.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route
-from maze_core.models.tree_distribution import TreeDistribution
+from maze_core.models.several.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +85,7 @@ class ActorPolicy(nn.Module):
         self.dense = False
         """True: every network works on all rows, and results are selected; see `batchable`."""
         leaves, actions = flatten_space(observation_space, "observation"), flatten_space(action_space, "action")
-        above = {key: key for key in leaves if key == CRITIC or key.startswith(f"{CRITIC}/")}
+        above = {key: key for key in leaves if is_for_critics(key)}
         self._leaves = [{**keys_below(group.kind, leaves, "observation"), **above} for group in groups]
         self._knows_actor = [ONE_HOT in flatten_space(each.observation_space, "observation") for each in self._policies]
         self._actions = [keys_below(group.kind, actions, "action") for group in groups]
@@ -338,16 +336,8 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     """
     check_taken(config, action_space)
     actors = actors_of(observation_space)
-    wanted, delta = getattr(config, "groups", "shared"), getattr(config, "delta_critic", False)
     if actors is None:
-        if delta:
-            raise ConfigError(
-                "no decision of this environment has several turns", "model.delta_critic", "Set it to false."
-            )
-        for field, usual in (("groups", "shared"), ("joint_critic", False), ("actor_one_hot", True)):
-            if getattr(config, field, usual) != usual:
-                problem = "is for environments with several actors, and this one has none"
-                raise ConfigError(problem, f"model.{field}", "Next: leave it out.")
+        _check_one_actor(config)
         return _checked(build, (observation_space, action_space), config)  # type: ignore[return-value]
     for key in getattr(config, "choice_features", ()):
         if key.partition("/")[0] not in actors.kinds:
@@ -356,16 +346,10 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
                 f"model.choice_features.{key}",
                 f"It begins with the actor's kind: {', '.join(actors.kinds)}.",
             )
-    groups = groups_of(actors, wanted)
-    one_hot = getattr(config, "actor_one_hot", True)
-    critic, own = None, config
-    if getattr(config, "joint_critic", False) and config.critic != "none":
-        plain = config.model_copy(update={"choice_features": {}}) if hasattr(config, "choice_features") else config
-        critic = build_joint_critic(
-            lambda seen, action: build(seen, action, plain), actors, observation_space, action_space
-        )
-        own = config.model_copy(update={"critic": "none"})
-    policies = []
+    groups = groups_of(actors, getattr(config, "groups", "shared"))
+    critic = build_joint_critic(build, actors, observation_space, action_space, config)
+    own = config if critic is None else config.model_copy(update={"critic": "none"})
+    one_hot, policies = getattr(config, "actor_one_hot", True), []
     for group in groups:
         try:
             spaces = group_spaces(group, observation_space, action_space, one_hot and len(group.actors) > 1)
@@ -373,10 +357,20 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
         except ConfigError as error:
             error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
             raise
-    delta = delta and config.critic != "none"
+    delta = getattr(config, "delta_critic", False) and config.critic != "none"
     return ActorPolicy(  # type: ignore[return-value]
         observation_space, action_space, groups, policies, critic, delta_critic=delta
     )
+
+
+def _check_one_actor(config: Any) -> None:
+    """Raise ConfigError where a model is to do what goes with several actors alone."""
+    if getattr(config, "delta_critic", False):
+        raise ConfigError("no decision of this environment has several turns", "model.delta_critic", "Set it to false.")
+    for field, usual in (("groups", "shared"), ("joint_critic", False), ("actor_one_hot", True)):
+        if getattr(config, field, usual) != usual:
+            problem = "is for environments with several actors, and this one has none"
+            raise ConfigError(problem, f"model.{field}", "Next: leave it out.")
 
 
 def _checked(build: Build, its_spaces: tuple[Space[Any], Space[Any]], config: Any) -> nn.Module:

@@ -29,7 +29,7 @@ class Group:
     """Their numbers."""
 
 
-def tells_agents(config: Any) -> bool:
+def needs_agent_ids(config: Any) -> bool:
     """Return True where a model's configuration asks who acts, also of agents with equal spaces."""
     return getattr(config, "groups", "shared") != "shared" or bool(getattr(config, "joint_critic", False))
 

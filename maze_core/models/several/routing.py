@@ -1,15 +1,17 @@
-"""Routes: the rows of a batch that belong to each group, and results of groups as one batch again."""
+"""Routes: the rows of a batch that belong to each group, and results and distributions of groups as one batch again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
+
+    from maze_core.models.distributions.base import Distribution
 
 
 class Blank(NamedTuple):
@@ -25,6 +27,11 @@ class Blank(NamedTuple):
 
 
 SCALAR = Blank((), torch.float32)
+
+
+def along(rows: Tensor, leaf: Tensor) -> Tensor:
+    """Return what rows hold, [*rows], as a tensor that broadcasts with a leaf [*rows, …]."""
+    return rows[(..., *[None] * (leaf.ndim - rows.ndim))]  # asks for no sizes: exported networks take any batch
 
 
 class Route(Protocol):
@@ -93,3 +100,54 @@ class DenseRoute:
             mine = (of == group).reshape(-1, *[1] * len(blank.shape))
             out = torch.where(mine, values, torch.zeros_like(values) if out is None else out)
         return torch.zeros((len(of), *blank.shape), dtype=blank.dtype, device=of.device) if out is None else out
+
+
+class RoutedLeaf:
+    """Distributions of several groups over the rows in which they act; other rows have no action.
+
+    In those samples and actions are zeros, and log-probability, entropy and divergence are 0, so they do not count in
+    the sum over leaves. `ActorPolicy.draw_noise` draws the noise.
+
+    Args:
+        route: which rows belong to which group.
+        parts: the distributions by group.
+        sample: what samples of rows without an action hold.
+        action: what their actions hold.
+    """
+
+    def __init__(self, route: Route, parts: Mapping[int, Distribution], sample: Blank, action: Blank) -> None:
+        self.route, self.parts = route, parts
+        self._sample, self._action = sample, action
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """Return samples [B, …], computed from noise [B, …]."""
+        return self._each(lambda part, rows: part.sample(rows), self._sample, noise)
+
+    def mode(self) -> Tensor:
+        """Return the samples for acting deterministically, [B, …]."""
+        return self.route.put({group: part.mode() for group, part in self.parts.items()}, self._sample)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Return the log-probability of samples, [B]; 0 in rows without an action."""
+        return self._each(lambda part, rows: part.log_prob(rows), SCALAR, sample)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy, [B]; 0 in rows without an action."""
+        return self.route.put({group: part.entropy() for group, part in self.parts.items()}, SCALAR)
+
+    def kl(self, other: Any) -> Tensor:
+        """Return KL(self ‖ other), [B], for the same rows; 0 in rows without an action."""
+        return self.route.put({group: part.kl(other.parts[group]) for group, part in self.parts.items()}, SCALAR)
+
+    def env_action(self, sample: Tensor) -> Tensor:
+        """Return the actions in environment units, [B, …]."""
+        return self._each(lambda part, rows: part.env_action(rows), self._action, sample)
+
+    def from_env_action(self, action: Tensor) -> Tensor:
+        """Return the samples for actions in environment units, [B, …]."""
+        return self._each(lambda part, rows: part.from_env_action(rows), self._sample, action)
+
+    def _each(self, ask: Callable[[Distribution, Tensor], Tensor], blank: Blank, leaf: Tensor) -> Tensor:
+        return self.route.put(
+            {group: ask(part, self.route.take(group, leaf)) for group, part in self.parts.items()}, blank
+        )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
+
+from maze_core.plugins import discovery
 
 _MISREAD = (bool, list, tuple, dict)
 """What may be, or hold, `true` where a type wants a number. Most values are something else, and there are thousands."""
@@ -84,11 +87,56 @@ def _fits(value: Any) -> bool:
     return not isinstance(value, list | tuple) or all(map(_fits, value))
 
 
+@dataclass(frozen=True)
+class _Binding:
+    """What a part was validated with. It counts in no comparison of configurations, and no file has it."""
+
+    plugin: Any = field(default=None, compare=False)
+    """The class of the plugin, or its stand-in; None: that of the part's name."""
+    named: discovery.Loader = field(default=discovery.load, compare=False)
+    """Finds the plugins that parameters name."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A loader may hold objects of the program that cannot be sent to another process.
+        return _Binding, (self.plugin,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 class PluginConfig(ConfigModel):
     """The configuration of one plugin; subclasses add its parameters."""
 
     name: str = ""
     """The plugin's entry-point name."""
+    _binding: _Binding = PrivateAttr(default=_Binding())
+
+    def bound_to(self, plugin: Any, named: discovery.Loader = discovery.load) -> Self:
+        """Return this configuration as that of a plugin class, which need not be installed.
+
+        Copies, also those in other processes, are bound to it too.
+
+        Args:
+            plugin: the class, or what stands for it.
+            named: finds the plugins that parameters name.
+        """
+        copy = self.model_copy()
+        copy._binding = _Binding(plugin, named)
+        return copy
+
+    def plugin_class(self, kind: str) -> Any:
+        """Return the class of the plugin; a configuration that is bound to none is that of an installed plugin.
+
+        Raises:
+            ConfigError: no plugin of this kind has the name.
+            PluginError: the plugin cannot be used.
+        """
+        found = self._binding.plugin
+        return discovery.load(kind, self.name) if found is None else found
+
+    def named_class(self, kind: str, name: str) -> Any:
+        """Return the class of a plugin that a parameter names. Errors as for `plugin_class`."""
+        return self._binding.named(kind, name)
 
     def changes_nothing(self) -> bool:
         """Return True for settings with which the plugin does nothing, such as a factor of 1: the run says so."""

@@ -10,45 +10,48 @@ from maze_core.plugins import discovery
 DEFAULT = "gymnasium"
 
 
-def source_of(env_id: Any, load: discovery.Loader = discovery.load) -> str:
-    """Return the name of the env source that has an id; `gymnasium`, which says what is wrong, where none has it.
+class EnvSources:
+    """The installed env sources, with the classes that `load` finds."""
 
-    A source says so by a static method `knows(env_id)`, which may import the module before the id's colon.
-    """
-    if not isinstance(env_id, str):
+    def __init__(self, load: discovery.Loader = discovery.load) -> None:
+        self._load = load
+
+    def source_of(self, env_id: Any) -> str:
+        """Return the name of the source that has an id; `gymnasium`, which says what is wrong, where none has it.
+
+        A source says so by a static method `knows(env_id)`, which may import the module before the id's colon.
+        """
+        if not isinstance(env_id, str):
+            return DEFAULT
+        for name in discovery.names("env"):
+            knows = None if name == DEFAULT else self._member(name, "knows")
+            if knows is not None and knows(env_id):
+                return name
         return DEFAULT
-    for name in discovery.names("env"):
-        knows = None if name == DEFAULT else _member(name, "knows", load)
-        if knows is not None and knows(env_id):
-            return name
-    return DEFAULT
 
+    def source_for(self, factory: Any) -> tuple[str, Any] | None:
+        """Return name and class of the source whose environments a class or function makes; None: nobody claims them.
 
-def source_for(factory: Any, load: discovery.Loader = discovery.load) -> tuple[str, Any] | None:
-    """Return name and class of the env source whose environments a class or function makes; None: nobody claims them.
-
-    A source says so by a static method `takes(factory)`, without calling it, and then has `of(factory)`, the stand-in
-    for its class.
-    """
-    for name in discovery.names("env"):
-        takes = _member(name, "takes", load)
-        if takes is not None and takes(factory):
-            return name, load("env", name)
-    return None
-
-
-def ids_elsewhere(load: discovery.Loader = discovery.load) -> list[str]:
-    """Return the ids that env sources list and that need no other word to be found."""
-    found: list[str] = []
-    for name in discovery.names("env"):
-        list_all, knows = (_member(name, each, load) for each in ("environments", "knows"))
-        if list_all is not None and knows is not None:
-            found += [each for each in list_all() if knows(each)]
-    return found
-
-
-def _member(name: str, member: str, load: discovery.Loader) -> Any:
-    try:
-        return getattr(load("env", name), member, None)
-    except (ConfigError, PluginError):  # a broken plugin is reported where it is used
+        A source says so by a static method `takes(factory)`, without calling it, and then has `of(factory)`, the
+        stand-in for its class.
+        """
+        for name in discovery.names("env"):
+            takes = self._member(name, "takes")
+            if takes is not None and takes(factory):
+                return name, self._load("env", name)
         return None
+
+    def ids_elsewhere(self) -> list[str]:
+        """Return the ids that sources list and that need no other word to be found."""
+        found: list[str] = []
+        for name in discovery.names("env"):
+            list_all, knows = (self._member(name, each) for each in ("environments", "knows"))
+            if list_all is not None and knows is not None:
+                found += [each for each in list_all() if knows(each)]
+        return found
+
+    def _member(self, name: str, member: str) -> Any:
+        try:
+            return getattr(self._load("env", name), member, None)
+        except (ConfigError, PluginError):  # a broken plugin is reported where it is used
+            return None

@@ -1,8 +1,9 @@
-"""Translates pydantic's errors into plain messages with the full path and the nearest known key."""
+"""Plain messages about wrong values, with full paths and the nearest known keys, and what to do instead."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
@@ -11,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import first_sentence, shown
 from maze_core.plugins.config.peers import PEERS, bare
-from maze_core.plugins.config.said_in_code import in_code
 
 _WORDS = (
     ("Input should be a valid integer", "must be a whole number"),
@@ -34,6 +34,13 @@ _WORDS = (
 
 _LISTED = 80
 # Names that a message lists, at most.
+
+_WAYS = {
+    "env": "returns the environment: def make() -> gymnasium.Env in my_envs.py, then --env my_envs:make, or from "
+    "Python RunContext(make, …)",
+    "wrappers": "wraps the environment: def wrap(env): … in my_envs.py, then --wrappers my_envs:wrap",
+}
+# What a function of the user's own does, for arguments that no configuration can say.
 
 
 def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: object) -> list[ConfigError]:
@@ -82,6 +89,20 @@ def combined(errors: Sequence[ConfigError]) -> ConfigError:
     if len(errors) == 1:
         return errors[0]
     return ConfigError("\n".join(str(error).replace("\n", "; ") for error in errors))
+
+
+def in_code(place: str) -> str | None:
+    """Return what to do where an argument is more than text can say; `place`: the setting, such as `env.kwargs.df`."""
+    way = _WAYS.get(place.partition(".")[0])
+    return None if way is None else f"A table, a function or another object takes a function of your own that {way}"
+
+
+def left_out(error: TypeError) -> str | None:
+    """Return what to do about an environment's constructor that misses arguments; None: it misses none."""
+    told = re.search(r"missing .*arguments?: (.*)", str(error))
+    names = re.findall(r"'(\w+)'", told[1]) if told else []
+    given = " ".join(f"--set env.kwargs.{name}=…" for name in names)
+    return f"Next: {given}\n{in_code('env')}" if names else None
 
 
 def _sentence(kind: str, message: str, path: Sequence[Any], model: type[BaseModel]) -> str:

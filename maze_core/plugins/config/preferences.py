@@ -30,13 +30,14 @@ def with_preferences(raw: Raw, preset: Raw, load: Loader) -> Raw:
                 result[kind] = _with_callbacks(raw[kind], values, load)
                 continue
             if not isinstance(raw[kind]["name"], str):
-                return raw  # resolve reports it
+                return raw  # the validation reports it
             part = preset.get(kind)
             said = part if isinstance(part, dict) else {}
-            known = _known({key: said.get(key, value) for key, value in values.items()}, kind, raw[kind]["name"], load)
+            plugin = load(kind, raw[kind]["name"])
+            known = _known({key: said.get(key, value) for key, value in values.items()}, plugin)
             result[kind] = {**known, **raw[kind]}
     except (ConfigError, KeyError, TypeError):
-        return raw  # resolve reports what is wrong with a part
+        return raw  # the validation reports what is wrong with a part
     return result
 
 
@@ -45,13 +46,13 @@ def _with_callbacks(callbacks: Raw, values: Mapping[str, Mapping[str, Any]], loa
     result = dict(callbacks)
     for key, wanted in values.items():
         if isinstance(part := callbacks.get(key), dict):
-            result[key] = {**_known(wanted, "callback", part.get("name", key), load), **part}
+            result[key] = {**_known(wanted, load("callback", part.get("name", key))), **part}
     return result
 
 
-def _known(values: Mapping[str, Any], kind: str, name: str, load: Loader) -> Raw:
+def _known(values: Mapping[str, Any], plugin: type[Any]) -> Raw:
     """Return the values that are parameters of a plugin."""
-    fields = load(kind, name).Config.model_fields
+    fields = plugin.Config.model_fields
     return {key: value for key, value in values.items() if key in fields}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,76 +17,113 @@ from maze_core.plugins.config.restorable import unrestorable
 from maze_core.plugins.config.run import RunConfig
 
 
-def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
-    """Validate plain data: each part by the `Config` of the plugin it names, then the whole.
+class Validation:
+    """Validates parts of a configuration, binds them to the plugin classes that `load` finds, and collects errors."""
 
-    Raises one ConfigError that lists every problem, one per line.
+    def __init__(self, load: discovery.Loader = discovery.load) -> None:
+        self._load = load
+        self.errors: list[ConfigError] = []
+
+    def run(self, raw: Raw) -> RunConfig:
+        """Return the configuration of a run: each part by the `Config` of the plugin it names, then the whole.
+
+        Raises one ConfigError that lists every problem, one per line.
+        """
+        data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
+        for part in PARTS:
+            if part in raw:
+                data[part] = self.part(part, part, raw[part])
+        data["wrappers"] = self.wrappers(raw.get("wrappers"))
+        data["callbacks"] = self._callbacks(raw.get("callbacks"))
+        reported = {str(error.where).partition(".")[0] for error in self.errors}
+        try:
+            config = RunConfig.model_validate(data)
+        except ValidationError as error:
+            # A part that is already reported is None here: pydantic's error about it would only confuse.
+            rest = explain(error, RunConfig, "", data)
+            known = {f"{part}.{field}" for part in PARTS if data.get(part) for field in type(data[part]).model_fields}
+            rest = [_with_path(each, known) for each in rest]
+            self.errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
+        if self.errors:
+            raise combined(self.errors)
+        return config
+
+    def part(self, kind: str, where: str, raw: Any) -> PluginConfig | None:
+        """Return the configuration of one plugin, or None after adding its problems to the errors."""
+        if isinstance(raw, PluginConfig):
+            return raw
+        if not isinstance(raw, dict):
+            self.errors.append(ConfigError(f"must be a mapping with the {kind}'s name and parameters", where))
+            return None
+        name = raw.get("name")
+        if not isinstance(name, str) or not name:
+            self.errors.append(ConfigError(f"must be the name of an installed {kind}", f"{where}.name"))
+            return None
+        try:
+            plugin = self._load(kind, name)
+        except ConfigError as error:
+            self.errors.append(ConfigError(error.message, f"{where}.name", error.hint))
+            return None
+        model: type[PluginConfig] = plugin.Config
+        try:
+            config = model.model_validate(raw)
+            lost = unrestorable(config, where)
+        except ConfigError as error:  # about a plugin that a parameter names
+            lost = [error]
+        except ValidationError as error:
+            lost = explain(error, model, where, raw)
+        self.errors += lost
+        return None if lost else config.bound_to(plugin, self._load)
+
+    def wrappers(self, raw: Any) -> list[PluginConfig | None]:
+        """Return the configurations of wrappers, or None for each with problems, which are added to the errors."""
+        if raw is None:
+            return []
+        if not isinstance(raw, list | tuple):
+            self.errors.append(ConfigError("must be a list of wrappers, the first innermost", "wrappers"))
+            return []
+        return [self.part("wrapper", f"wrappers.{i}", each) for i, each in enumerate(raw)]
+
+    def _callbacks(self, raw: Any) -> dict[str, PluginConfig | None]:
+        if raw is None:
+            return {}
+        if not isinstance(raw, dict):
+            self.errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
+            return {}
+        return {key: self.part("callback", f"callbacks.{key}", value) for key, value in _named(raw)}
+
+
+def named_part(
+    kind: str, given: Mapping[str, Any], where: str, shared: Mapping[str, Any]
+) -> tuple[type[Any], PluginConfig]:
+    """Return the class and the configuration of the plugin that a parameter names, such as `model.memory`.
+
+    Args:
+        kind: of the plugin.
+        given: its name and parameters.
+        where: the path of the parameter.
+        shared: values for those of its parameters that `given` does not set; others are ignored.
+
+    Raises:
+        ConfigError: there is no such plugin, or a parameter is wrong.
+        PluginError: the plugin cannot be used.
     """
-    errors: list[ConfigError] = []
-    data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
-    for part in PARTS:
-        if part in raw:
-            data[part] = part_of(part, part, raw[part], load, errors)
-    data["wrappers"] = wrappers_of(raw.get("wrappers"), load, errors)
-    data["callbacks"] = _callbacks(raw.get("callbacks"), load, errors)
-    reported = {str(error.where).partition(".")[0] for error in errors}
-    try:
-        config = RunConfig.model_validate(data)
-    except ValidationError as error:
-        # A part that is already reported is None here: pydantic's error about it would only confuse.
-        rest = explain(error, RunConfig, "", data)
-        known = {f"{part}.{field}" for part in PARTS if data.get(part) for field in type(data[part]).model_fields}
-        rest = [_with_path(each, known) for each in rest]
-        errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
-    if errors:
-        raise combined(errors)
-    return config
-
-
-def part_of(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
-    """Return the configuration of one plugin, or None after adding its problems to `errors`."""
-    if isinstance(raw, PluginConfig):
-        return raw
-    if not isinstance(raw, dict):
-        errors.append(ConfigError(f"must be a mapping with the {kind}'s name and parameters", where))
-        return None
-    name = raw.get("name")
+    name = given.get("name")
     if not isinstance(name, str) or not name:
-        errors.append(ConfigError(f"must be the name of an installed {kind}", f"{where}.name"))
-        return None
+        raise ConfigError(f"must be the name of an installed {kind}", f"{where}.name")
     try:
-        model: type[PluginConfig] = load(kind, name).Config
+        plugin = discovery.load(kind, name)
     except ConfigError as error:
-        errors.append(ConfigError(error.message, f"{where}.name", error.hint))
-        return None
+        raise ConfigError(error.message, where, error.hint) from error
+    model: type[PluginConfig] = plugin.Config
+    values = {key: value for key, value in shared.items() if key in model.model_fields} | dict(given)
     try:
-        config = model.model_validate(raw)
-        lost = unrestorable(config, where)
-    except ConfigError as error:  # about a plugin that a parameter names
-        lost = [error]
+        config = model.model_validate(values)
     except ValidationError as error:
-        lost = explain(error, model, where, raw)
-    errors += lost
-    return None if lost else config
-
-
-def wrappers_of(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> list[PluginConfig | None]:
-    """Return the configurations of wrappers, or None for each with problems, which are added to `errors`."""
-    if raw is None:
-        return []
-    if not isinstance(raw, list | tuple):
-        errors.append(ConfigError("must be a list of wrappers, the first innermost", "wrappers"))
-        return []
-    return [part_of("wrapper", f"wrappers.{i}", each, load, errors) for i, each in enumerate(raw)]
-
-
-def _callbacks(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> dict[str, PluginConfig | None]:
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
-        return {}
-    return {key: part_of("callback", f"callbacks.{key}", value, load, errors) for key, value in _named(raw)}
+        raise combined(explain(error, model, where, values)) from error
+    if lost := unrestorable(config, where):
+        raise combined(lost)
+    return plugin, config
 
 
 def _named(raw: Raw) -> Iterable[tuple[str, Any]]:

@@ -17,7 +17,7 @@ from maze_core.collect.stepper import Stepper
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, Share, copies_of
-from maze_core.models.modes import in_evaluation_mode
+from maze_core.models.blocks import in_evaluation_mode
 from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Playing:
         stepper, quota = self._stepper, self._quota
         if not stepper.started:
             env = stepper.env
-            stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+            stepper.reset(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
         for _ in range(steps):
             if not quota.missing:
                 break
@@ -189,7 +189,7 @@ class _Quota:
         rows = [self._row(number) for number in self.missing]
         return self.steps - int(self._begun[rows].min(initial=self.steps))
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         return obs
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:

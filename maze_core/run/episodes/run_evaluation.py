@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.base.kept_settings import settings_kept
+from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.process_state import isolated_rng, torch_threads
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.envs.spaces import allocate, space_specs

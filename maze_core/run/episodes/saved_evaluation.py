@@ -13,8 +13,7 @@ from maze_core.base.process_state import torch_threads
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
-from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import policy_config
+from maze_core.plugins.config.assembly import INSTALLED, Assembly
 from maze_core.plugins.extensions import VIDEO, extension
 from maze_core.run.api import open_policy
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
@@ -22,7 +21,6 @@ from maze_core.run.saved.run_dir import checkpoint_folder, find_run
 
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
 
@@ -54,7 +52,7 @@ def evaluate_saved(
     runner: str | None = None,
     overrides: Sequence[str] = (),
     look_ahead: bool = True,
-    load: Loader = discovery.load,
+    assembly: Assembly = INSTALLED,
 ) -> Evaluation:
     """Evaluate a saved run's policy, or another one in the environment of a saved run.
 
@@ -70,22 +68,23 @@ def evaluate_saved(
         runner: name of the runner that steps the environments; None: that of the run, on this machine.
         overrides: further changes of the configuration, and of that of `policy`, as `path=value` texts.
         look_ahead: with the run's planner, if it has one; False: the network acts alone.
-        load: how plugin classes are found.
+        assembly: makes the configuration.
     """
     seed = draw_seed() if seed is None else seed
     changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
-    load = said_classes(policy, load=load)
+    assembly = Assembly(said_classes(policy, load=assembly.load))
     its = [text for text in overrides if text.strip().startswith("policy.")]
     overrides = [
         *(text for text in overrides if text not in its),
         *(f"{path}={value}" for path, value in changes.items()),
     ]
-    with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
+    opened = open_policy(run_dir, checkpoint, overrides, assembly=assembly)
+    with closing(opened) as run, torch_threads(run.config.threads):
         if not run.config.evaluation_episodes:
             raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
-        acting = _policy(run, policy, its, load)
+        acting = _policy(run, policy, its, assembly)
         with ExitStack() as stack:
             film = None if video is None else stack.enter_context(closing(_film(run, video)))
             options: dict[str, Any] = {"policy": acting, "look_ahead": look_ahead}
@@ -115,11 +114,11 @@ def _film(run: Run, folder: Path) -> Film:
     return film
 
 
-def _policy(run: Run, policy: str | None, overrides: Sequence[str], load: Loader) -> ActingPolicy | None:
+def _policy(run: Run, policy: str | None, overrides: Sequence[str], assembly: Assembly) -> ActingPolicy | None:
     """Return the policy plugin that acts in a run's environments; None: the run's network acts."""
     if policy is None:
         if overrides:
             raise ConfigError("is only for --policy", "policy", "Next: maze eval --help")
         return None
-    config = policy_config(policy, overrides, load)
-    return build_policy_plugin(config, run.observation_space, run.action_space, load)
+    config = assembly.policy_config(policy, overrides)
+    return build_policy_plugin(config, run.observation_space, run.action_space)

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.averages import as_number, deviation, mean
 from maze_core.base.errors import PluginError
+from maze_core.base.metrics import as_number, deviation, mean
 from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, varies
 from maze_core.base.terminal_text import shown
 from maze_core.envs.events.event import EVENTS, EventSummary

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from maze_core.base.errors import RunError
-from maze_core.envs.faults import NOT_REPRODUCIBLE, REPLAYED
+from maze_core.envs.checks import NOT_REPRODUCIBLE, REPLAYED
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

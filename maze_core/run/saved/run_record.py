@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.files import write_bytes
-from maze_core.models.parameters import parameter_counts
+from maze_core.models.blocks import parameter_counts
 from maze_core.plugins.config.assembly import dump
 from maze_core.plugins.config.checksummed_yaml import checksum, checksummed
 from maze_core.plugins.config.raw import NAMED, name_of

@@ -15,8 +15,7 @@ from maze_core.base.saved_state import StateError, check_state, form_of
 from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.collect.policies.said_classes import said_classes
-from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import load_config_to_act, load_saved_config
+from maze_core.plugins.config.assembly import INSTALLED, Assembly
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.record import CONFIG, changed_since, read_record
 from maze_core.plugins.config.run import RunConfig
@@ -33,7 +32,6 @@ from maze_core.run.saving import EVALUATED
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.raw import Raw
-    from maze_core.plugins.discovery import Loader
 
 _OTHERWISE = "Resume it with its own configuration, or start a new run from its parameters: --init-from"
 
@@ -44,7 +42,7 @@ def open_policy(
     checkpoint: str | None = None,
     overrides: Sequence[str] = (),
     *,
-    load: Loader = discovery.load,
+    assembly: Assembly = INSTALLED,
     agreed: Raw | None = None,
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
@@ -54,12 +52,12 @@ def open_policy(
     Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
     override sets them. So are callbacks that only observe and cannot be used here. A line says so, and another one
     names the distributions whose version is not that of the training.
-    `checkpoint` is best, last or previous; None: the best, or the last if there is none. `agreed` is the caller's own
-    configuration, for `load_config_to_act`.
+    `checkpoint` is best, last or previous; None: the best, or the last if there is none. `assembly` makes the
+    configuration; `agreed` is the caller's own, for `load_config_to_act`.
     """
     run_dir = find_run(run_dir)
     observers = noted_observers(run_dir)
-    config, reaching, missing = load_config_to_act(run_dir / CONFIG, overrides, load, observers, agreed)
+    config, reaching, missing = assembly.load_config_to_act(run_dir / CONFIG, overrides, observers, agreed)
     if reaching:
         to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
     if missing:
@@ -69,7 +67,7 @@ def open_policy(
     saved = read_checkpoint(folder)
     if config.algorithm.device == "cuda":  # a policy that was trained on a GPU acts where there is none
         config = config.model_copy(update={"algorithm": config.algorithm.model_copy(update={"device": "auto"})})
-    run = Run(config, load=load, to_act=True)
+    run = Run(config, to_act=True)
     try:
         run.run_dir, run.checkpoint = run_dir, folder.name
         _check_spaces(run, run_dir)
@@ -93,21 +91,21 @@ def reopen(
     overrides: Sequence[str] = (),
     checkpoint: str = "last",
     *,
-    load: Loader = discovery.load,
+    assembly: Assembly = INSTALLED,
     agreed: Raw | None = None,
 ) -> Run:
     """Open a saved run with the exact state of a checkpoint. Close the run when done with it.
 
-    `agreed` is the caller's own configuration, for `load_saved_config`.
+    `assembly` makes the configuration; `agreed` is the caller's own, for `load_saved_config`.
 
     Raises:
         ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
         CheckpointError: the checkpoint is missing, damaged, or not of this configuration.
     """
     run_dir = find_run(run_dir)
-    load = said_classes((), overrides, load)
+    assembly = Assembly(said_classes((), overrides, assembly.load))
     with lock(run_dir):
-        config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
+        config = assembly.load_saved_config(run_dir / CONFIG, overrides, agreed)
         changed: list[str] = []
         if overrides:
             before = read_checksummed(run_dir / CONFIG)
@@ -117,7 +115,7 @@ def reopen(
         _tell_versions(run_dir)
         folder = checkpoint_folder(run_dir, checkpoint)
         saved = read_checkpoint(folder)
-        run = Run(config, load=load, preset=read_record(run_dir)["preset"])
+        run = Run(config, preset=read_record(run_dir)["preset"])
         try:
             run.run_dir = run_dir
             _check_spaces(run, run_dir)

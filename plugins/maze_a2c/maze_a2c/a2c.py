@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from maze_onpolicy.closed_form.terms import policy_gradient_term, squared_error_term
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.learn.advantages import actor_critic_loss, advantage_rows, normalized
 from maze_onpolicy.learn.burn_in import CriticBurnIn
 from maze_onpolicy.learn.rmsprop import RMSprop

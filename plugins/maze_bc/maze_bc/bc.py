@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from maze_recordings.loader import load_trajectories
 from maze_recordings.obeyed_masks import check_masks
+from maze_recordings.progress import progress_bar
 from torch import Tensor
 
 from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core.base.errors import ConfigError
-from maze_core.base.progress import progress_bar
 from maze_core.base.saved_state import Anything, Count, varies
 from maze_core.base.seeding import GeneratorState, Purpose, generator, load_random_state
 from maze_core.data.batch import Batch, Loss

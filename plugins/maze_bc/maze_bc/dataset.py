@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from maze_core.base.tree import map_tree, take_rows
-from maze_core.data.batch import Batch
+from maze_core.data.batch import Batch, to_tensors
 from maze_core.data.sequences import Sequences
-from maze_core.data.tensors import to_tensors
 from maze_core.models.memory import distribution_of, separate_rows
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_compare.records import RunRecord
-from maze_core.base.averages import mean
 from maze_core.base.errors import ConfigError
+from maze_core.base.metrics import mean
 from maze_core.base.terminal_text import printable
 
 LEFT_OUT = ("seed", "callbacks.console", "callbacks.tensorboard", "callbacks.jsonl")

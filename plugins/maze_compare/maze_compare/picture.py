@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_compare.curves import Axis, Curve
 from maze_core.base.errors import ConfigError
-from maze_core.base.folder_settings import refuse_settings_here
+from maze_core.base.foreign_settings import refuse_settings_here
 from maze_core.base.terminal_text import printable
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from maze_compile.surroundings import networks_of, tensors_of
 from maze_compile.tape import Tape
 from maze_compile.traced_adam import TracedAdam
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.learn.learner import clip_factor
+from maze_core.learn.gradients import clip_factor, is_written_out
 from maze_core.learn.optimizers.adam import Adam, parts_of
-from maze_core.learn.written_out import is_written_out
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch

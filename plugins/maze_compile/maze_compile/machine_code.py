@@ -19,7 +19,7 @@ from torch import Tensor
 
 from maze_compile import compiler
 from maze_compile.steps import CannotRepeatError, errors_refuse
-from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.files import GuardedFolder
 from maze_core.base.interruption import Preempted
 from maze_core.base.tolerant_output import to_stderr
 

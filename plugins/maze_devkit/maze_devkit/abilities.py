@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.learn.several_learners import declares_learners, is_installed
 from maze_core.models.memory import distribution_of, separate_rows
 from maze_core.models.several.actor_policy import probe
@@ -281,9 +281,9 @@ def _insist_on_runs(subject: Subject, error: Exception) -> None:
 
 
 def _model_fields(subject: Subject) -> Mapping[str, Any]:
-    load = subject.load()
-    name = runs.quick(subject.walk.run, load)["model.name"]
-    fields: Mapping[str, Any] = load("model", name).Config.model_fields
+    assembly = subject.assembly()
+    name = runs.quick(subject.walk.run, assembly)["model.name"]
+    fields: Mapping[str, Any] = assembly.load("model", name).Config.model_fields
     return fields
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import MazeError
-from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.hook_kinds import implemented
 from maze_core.run import api
 from maze_devkit.findings import Failed
@@ -20,7 +20,6 @@ from maze_devkit.runs import quick
 from maze_devkit.subject import AnyEnv, Subject
 
 if TYPE_CHECKING:
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
 EPOCHS = 3
@@ -94,9 +93,9 @@ def started(
     """
     config, name = subject.config, subject.name
     algorithm = algorithm or algorithms(subject)[0]
-    load = loader(subject, {("callback", name): instead} if instead else {}, env)
+    assembly = kit_assembly(subject, {("callback", name): instead} if instead else {}, env)
     flags = {
-        **quick(subject.walk.run, load),
+        **quick(subject.walk.run, assembly),
         "env.name": "factory",
         "seed": 1,
         "algorithm.name": algorithm,
@@ -105,14 +104,16 @@ def started(
         **subject.walk.run,
         f"callbacks.{name}": config.model_dump(mode="json"),
     }
-    with closing(api.start(assemble(preset="none", flags=flags, load=load), folder, load=load)) as run:
+    with closing(api.start(assembly.assemble(preset="none", flags=flags), folder)) as run:
         yield run
 
 
-def loader(subject: Subject, more: Mapping[tuple[str, str], Any] | None = None, env: AnyEnv | None = None) -> Loader:
-    """Return a loader with the callback, an environment, the kit's algorithms, and `more` classes."""
+def kit_assembly(
+    subject: Subject, more: Mapping[tuple[str, str], Any] | None = None, env: AnyEnv | None = None
+) -> Assembly:
+    """Return an assembly with the callback, an environment, the kit's algorithms, and `more` classes."""
     kits = {("algorithm", name): algorithm for name, algorithm in _ALGORITHMS.items()}
-    return subject.load(env or subject.walk.env or Walk, {**kits, **(more or {})})
+    return subject.assembly(env or subject.walk.env or Walk, {**kits, **(more or {})})
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.learn.hook_check import CHANGING, called
+from maze_core.learn.checks import CHANGING, called
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api

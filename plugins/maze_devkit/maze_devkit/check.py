@@ -45,7 +45,8 @@ def check(
 
 
 def _report(kind: str, name: str, shown: bool) -> Report:
-    from maze_core.base.progress import progress_bar
+    from maze_recordings.progress import progress_bar
+
     from maze_devkit.kit import check_plugin, checks
 
     total, done = len(checks(kind)), count(1)
@@ -69,7 +70,7 @@ def _plugins(name: str, kind: str | None) -> list[tuple[str, str]]:
         return [(kind, name)]
     if not found:
         from maze_core.plugins.config.explain import nearest
-        from maze_core.plugins.uninstalled_plugins import uninstalled
+        from maze_core.plugins.how_to_install import uninstalled
 
         known = sorted({each for claim in discovery.declarations() for each in (claim.name, claim.distribution)})
         advice = uninstalled(name)

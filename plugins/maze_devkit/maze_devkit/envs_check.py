@@ -43,7 +43,7 @@ def check(
     """
     from dataclasses import asdict
 
-    from maze_core.cli.option_paths import env_layer
+    from maze_core.cli.options import env_layer
     from maze_core.plugins.config.assembly import env_config
     from maze_devkit.environment_report import examine_environment
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import input_spaces
+from maze_core.models.inputs import MlpEncoder, input_spaces
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from maze_core.base.environment_variables import changed_since, put_back
+from maze_core.base.foreign_settings import changed_since, put_back
 from maze_devkit.findings import Failed
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.data.batch import Batch, Loss

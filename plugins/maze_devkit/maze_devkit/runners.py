@@ -13,7 +13,6 @@ from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.sources.factory import FactoryConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_devkit.envs import FailingEnv
 from maze_devkit.findings import Check, Failed
@@ -30,7 +29,7 @@ _ENVS, _STEPS = 3, 40
 
 
 def _builder(subject: Subject, make: MakeEnv) -> EnvBuilder:
-    return EnvBuilder(FactoryConfig(), seed=1, load=subject.load(make))
+    return EnvBuilder(subject.source(make), seed=1)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.envs.several.agents import MultiAgentEnv
-from maze_core.plugins.config.assembly import DEFAULTS, assemble
+from maze_core.plugins.config.assembly import DEFAULTS, Assembly
 from maze_core.plugins.discovery import describe
 from maze_core.run import api
 from maze_devkit.findings import NotApplicable
@@ -23,7 +23,6 @@ from maze_devkit.subject import AnyEnv, MakeEnv, Subject
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
 QUICK: Mapping[str, Any] = {
@@ -52,12 +51,12 @@ SMALL: Mapping[str, Any] = {
 BROKEN_RUN = "a small run fails, see the check `trains`"
 
 
-def quick(asked: Mapping[str, Any], load: Loader) -> dict[str, Any]:
+def quick(asked: Mapping[str, Any], assembly: Assembly) -> dict[str, Any]:
     """Return `QUICK` for a run with the values `asked`: sizes only of networks that the model has."""
     part = asked.get("model", {})
     named = part.get("name") if isinstance(part, Mapping) else part
     name = asked.get("model.name") or named or QUICK["model.name"]
-    fields = load("model", name).Config.model_fields
+    fields = assembly.load("model", name).Config.model_fields
     kept = {path: value for path, value in QUICK.items() if path.partition("model.")[2] in ("", *fields)}
     return {**kept, "model.name": name}
 
@@ -81,13 +80,13 @@ def single(env: AnyEnv) -> MakeEnv:
     return cast("MakeEnv", env.args[0]) if seats else Walk  # type: ignore[attr-defined]
 
 
-def configured(subject: Subject, env: AnyEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
+def configured(subject: Subject, env: AnyEnv, assembly: Assembly, values: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of a run of an algorithm; `values` by path override everything else."""
     trial = subject.trial(single(env))
     fields = subject.plugin.Config.model_fields
     own = {name: value for name, value in SMALL.items() if name in fields} | dict(trial.parameters)
     flags = {
-        **quick(trial.run, load),
+        **quick(trial.run, assembly),
         "env.name": "factory",
         "seed": 1,
         "algorithm.name": subject.name,
@@ -95,7 +94,7 @@ def configured(subject: Subject, env: AnyEnv, load: Loader, values: Mapping[str,
         **trial.run,
         **values,
     }
-    return assemble(preset="none", flags=flags, load=load)
+    return assembly.assemble(preset="none", flags=flags)
 
 
 @contextmanager
@@ -115,8 +114,8 @@ def started(
         values: parts of the configuration by path.
         more: further plugin classes by kind and name.
     """
-    load = subject.load(env, more)
-    with closing(api.start(configured(subject, env, load, values or {}), folder, load=load)) as run:
+    config = configured(subject, env, subject.assembly(env, more), values or {})
+    with closing(api.start(config, folder)) as run:
         yield run
 
 
@@ -145,7 +144,7 @@ def train(
 def resume(subject: Subject, env: AnyEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
     """Reopen a saved run, train it to `epochs`, and return what it learned."""
     overrides = [f"algorithm.n_epochs={epochs}"]
-    with closing(api.reopen(folder, overrides, load=subject.load(env))) as run:
+    with closing(api.reopen(folder, overrides, assembly=subject.assembly(env))) as run:
         api.carry_out(run)
         return learned(run)
 

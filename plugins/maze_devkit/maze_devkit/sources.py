@@ -19,7 +19,7 @@ _EPISODES = 6
 
 def _builder(subject: Subject) -> EnvBuilder:
     subject.build()
-    return EnvBuilder(subject.config, seed=1, load=subject.load())
+    return EnvBuilder(subject.config, seed=1)
 
 
 def _build(subject: Subject, index: int) -> Env:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from maze_core.base.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
@@ -168,7 +169,7 @@ class Subject:
         except ValidationError as error:
             first = error.errors()[0]
             raise NotApplicable(f"there is no valid configuration, see the check `builds` ({first['msg']})") from error
-        return config
+        return config.bound_to(self.walk.plugin or self.plugin)
 
     def build(self) -> Any:
         """Build the plugin with its configuration and check that its hooks fit."""
@@ -206,12 +207,18 @@ class Subject:
             raise Failed(f"its trial names an environment of several agents, where a {self.kind} acts in that of one")
         return cast("MakeEnv | None", make)
 
-    def load(self, env: AnyEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
-        """Return a loader with this plugin, an environment as the source `factory`, and `more` classes."""
+    def assembly(self, env: AnyEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> Assembly:
+        """Return an assembly with this plugin, an environment as the source `factory`, and `more` classes."""
         classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
         if env is not None:
             classes["env", "factory"] = self._source(env)
-        return discovery.overlay({**classes, **(more or {})}, self.bench.once(self, _installed))
+        return Assembly(discovery.overlay({**classes, **(more or {})}, self.bench.once(self, _installed)))
+
+    def source(self, env: AnyEnv) -> PluginConfig:
+        """Return the configuration of the source `factory` with this environment."""
+        from maze_core.envs.sources.factory import FactoryConfig
+
+        return FactoryConfig().bound_to(self._source(env))
 
     def _source(self, env: AnyEnv) -> Any:
         """Return the source `factory` of environments; of several agents or actors, where the plugin needs them."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.sources.factory import FactoryConfig
 from maze_devkit import altered, stepping
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
@@ -55,7 +54,7 @@ class _Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
 def _around(subject: Subject, make: MakeEnv, index: int = 0) -> Env:
     """Return the plugin's wrapper around an environment that `make` builds."""
     subject.build()
-    builder = EnvBuilder(FactoryConfig(), (subject.config,), seed=1, load=subject.load(make))
+    builder = EnvBuilder(subject.source(make), (subject.config,), seed=1)
     return builder(index)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from maze_onpolicy.collect.job_sampler import JobSampler
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.sampler import Sampler
 
 from maze_core.base.saved_state import Count
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.collect.agents.exploration import EpsilonGreedy
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.in_process import vector_env
-from maze_core.models.policy import acting_arrays
 from maze_dqn.exploration import EXPLORATION
 
 if TYPE_CHECKING:
@@ -89,5 +89,6 @@ class ReplayActor:
         exploration = EpsilonGreedy(
             env.observation_space, env.action_space, rngs, lambda: config.epsilons(self._env_steps)[self._own]
         )
-        seeds, unused = EpisodeSeeds(seed, Purpose.TRAIN_EPISODES, (job,)), torch.Generator()
-        return Sampler(self._policy, env, config.n_rollout_steps, seeds, unused, exploration=exploration, complete=True)
+        network = NetworkAgent.exploring(self._policy, env.num_envs, exploration)
+        seeds = EpisodeSeeds(seed, Purpose.TRAIN_EPISODES, (job,))
+        return Sampler(network, env, config.n_rollout_steps, seeds, complete=True)

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from maze_offpolicy.collect.collector import check_replay_sizes
-from maze_offpolicy.collect.stored import StoredReplay
+from maze_offpolicy.collect.run_replay import StoredReplay
+from maze_offpolicy.collect.sizes import check_replay_sizes
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_onpolicy.collect.assembler import Assembler
-from maze_onpolicy.collect.collector import learn_observations
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
+from maze_onpolicy.collect.rollout_collector import learn_observations
 
 from maze_core.base.saved_state import Count, varies
 from maze_core.base.tree import take_rows
 from maze_core.collect.collector import Collector
-from maze_core.models.policy import acting_arrays
 from maze_core.plugins.config.params import setting
 from maze_dqn.actor import ReplayActor
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_offpolicy.collect.memory import ReplayMemory, TargetMemory
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
 from maze_offpolicy.learn.targets import Target
 from torch import Tensor, nn
 

@@ -16,13 +16,13 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, check_room
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.distributions.chosen import foreign_name
 from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.distributions.noise import draw
 from maze_core.models.plain import PlainLogits
 from maze_core.models.policy import Policy, feature_count
 from maze_core.models.scored_choices import scored
-from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from collections.abc import Generator, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.seeding import Purpose, generator

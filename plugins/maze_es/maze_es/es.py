@@ -11,9 +11,8 @@ import torch
 
 from maze_core.base.saved_state import Count, varies
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.algorithm import Algorithm, scheduled
 from maze_core.learn.optimizers.adam import Adam, Optimizer
-from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
 from maze_es.config import ESConfig
 from maze_es.evaluations import Evaluations
@@ -43,7 +42,7 @@ class ES(Algorithm):
     def build_policy(self) -> Generator[None, Policy, Policy | WrappedPolicy]:
         """Wrap the model's policy in the configured policy wrapper."""
         policy = yield
-        return policy if self.config.policy_wrapper is None else wrap(policy, self.config.policy_wrapper)
+        return policy if self.config.policy_wrapper is None else wrap(policy, self.config)
 
     def setup(self, run: Run) -> None:
         """Determine the searched parameters and start the workers."""

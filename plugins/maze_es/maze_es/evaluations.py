@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.vector import Episode
 from maze_es.evaluator import PARAMETERS, EvaluatePairs, Members, PairJob, PairResults
 

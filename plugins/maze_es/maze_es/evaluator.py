@@ -13,7 +13,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed, torch_ge
 from maze_core.base.tree import take_rows
 from maze_core.collect.pools.workers import Task
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_es.moments import Moments
 from maze_es.noise import Noise
@@ -122,7 +122,7 @@ class EvaluatePairs(Task):
         self._envs.pairs = job.count
         with torch.inference_mode():
             agent = PopulationAgent(self._population, self.members.of(self._searched, job), self._envs, noise, moments)
-            stepper.begin(self._obs)
+            stepper.reset(self._obs)
             while len(self._envs.rows):
                 stepper.step(agent, scores)
         by_pair = (job.count, 2)
@@ -153,7 +153,7 @@ class _Scores:
     def __init__(self, rows: int) -> None:
         self.returns, self.lengths = np.zeros(rows), np.zeros(rows, np.int64)
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return the same arrays: nobody needs the earlier observations."""
         return obs
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree

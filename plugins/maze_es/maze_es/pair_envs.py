@@ -9,13 +9,22 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.tree import take_rows
-from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
+from maze_core.envs.checks import (
+    MisfitError,
+    all_finite,
+    failure,
+    first_bad_row,
+    is_number,
+    is_set,
+    naming,
+    non_finite,
+    not_a_number,
+)
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.faults import failure, naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrappers.carry import lasting_layers
-from maze_core.envs.wrappers.twins import name_of, remembering, says_so
+from maze_core.envs.wrappers.remembering import name_of, remembering, says_so
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_es.population import remembered

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.models.blocks import Dense
-from maze_core.models.heads import GaussianHead
+from maze_core.models.families import GaussianHead
 
 
 def linear_rows(layer: nn.Linear) -> Callable[[Tensor], Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.models.memory import distribution_of, separate_rows
 from maze_core.models.several.actor_policy import probe
 

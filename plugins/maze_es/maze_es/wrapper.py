@@ -13,14 +13,14 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import copy_tree, map_tree, to_arrays
 from maze_core.collect.policies.base import ActingPolicy, build_policy_plugin
 from maze_core.models.memory import distribution_of, remembers
-from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import policy_part
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.sequences import Sequences
+    from maze_core.models.distributions.base import TreeDistribution
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_es.config import ESConfig
 
 
 class PolicyWrapper(ActingPolicy):
@@ -121,15 +121,14 @@ class WrappedDistribution:
         return map_tree(lambda leaf: torch.from_numpy(np.ascontiguousarray(leaf)).to(device), adapted)
 
 
-def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
-    """Return the policy in the wrapper `part`: a plugin's name, or a mapping with its name and parameters.
+def wrap(policy: Policy, algorithm: ESConfig) -> WrappedPolicy:
+    """Return the policy in the wrapper that the algorithm names.
 
     Raises:
         ConfigError: there is no such policy plugin, or it is not a `PolicyWrapper`.
     """
-    load = discovery.load
-    config = policy_part(part, "algorithm.policy_wrapper", load)
-    wrapper = build_policy_plugin(config, policy.observation_space, policy.action_space, load)
+    config = policy_part(algorithm.policy_wrapper, "algorithm.policy_wrapper", algorithm)
+    wrapper = build_policy_plugin(config, policy.observation_space, policy.action_space)
     if not isinstance(wrapper, PolicyWrapper):
         raise ConfigError(
             f"the policy {config.name!r} is not a PolicyWrapper and cannot wrap the policy", "algorithm.policy_wrapper"

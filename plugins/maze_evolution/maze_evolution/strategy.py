@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.base.process_state import process_turn
-from maze_core.base.saved_state import Leaf, varies
+from maze_core.base.saved_state import Array, varies
 from maze_core.base.seeding import Purpose, integer_seed
 
 _STREAM = zlib.crc32(b"maze-evolution")
@@ -92,7 +92,7 @@ class Strategy:
     def state(self) -> dict[str, Any]:
         """Return the first mean and the values of all populations."""
         values = np.array(self.values).reshape(-1, self._size)
-        return {"first": self._first, "values": varies(values, Leaf(values.dtype, (None, self._size)))}
+        return {"first": self._first, "values": varies(values, Array(values.dtype, (None, self._size)))}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""

@@ -14,7 +14,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.base.tree import take_rows
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import allocate, float_bounds, leaves, space_specs, start_of
 from maze_export.noise import joined
@@ -50,11 +50,11 @@ def recorded(policy: Policy, env: VectorEnv, seed: int, rows: int) -> tuple[Tree
     agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise))
     stepper = Stepper(env, EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs))
     seen = _Seen(env)
-    stepper.begin(seen.room({}))
+    stepper.reset(seen.next_buffer({}))
     deadline = time.monotonic() + _SECONDS
     while len(seen.obs) * env.num_envs < rows and time.monotonic() < deadline:
         if agent.memory is not None:
-            stepper.announce(agent)
+            stepper.begin_episodes(agent)
             seen.state.append(agent.memory.snapshot(env.num_envs))
         stepper.step(agent, seen)
     return _joined(seen.obs, rows), _joined(seen.state, rows)
@@ -73,7 +73,7 @@ class _Seen:
         """What was remembered before each of them."""
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays, since the current ones are kept."""
         return allocate(self._specs, (self._rows,))
 

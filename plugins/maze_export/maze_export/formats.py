@@ -16,7 +16,7 @@ from maze_core.base.blame import causes
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import plain, printable
 from maze_core.base.tree import to_arrays
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_export.interface import METADATA, Interface
 
 if TYPE_CHECKING:

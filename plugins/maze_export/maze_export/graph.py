@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.base.tree import TensorTree
-    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.models.distributions.base import TreeDistribution
 
 
 _LARGEST = math.nextafter(2.0**63, 0)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.learn.advantages import advantage_rows, normalized
 from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
 from maze_recordings.recorded_steps import RecordedSteps

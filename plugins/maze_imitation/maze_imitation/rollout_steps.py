@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maze_core.base.tree import flat_rows, take_rows
-from maze_core.data.batch import Batch
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import Batch, to_tensors
 
 if TYPE_CHECKING:
     import torch

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from maze_onpolicy.collect.job_sampler import JobSampler
+from maze_onpolicy.collect.parameter_arrays import load_arrays
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.recurrent import all_rows
 
 from maze_core.base.saved_state import Count
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.base.tree import flat_rows, take_rows
+from maze_core.collect.agents.network import NetworkAgent
+from maze_core.data.batch import to_tensors
 from maze_core.data.rollout import carried_rows
-from maze_core.data.tensors import to_tensors
 from maze_core.envs.in_process import vector_env
 from maze_core.models.memory import distribution_of
-from maze_core.models.parameters import load_arrays
 
 if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Shared
@@ -86,7 +87,8 @@ class Actor:
     def _sampler(self, job: int) -> Sampler:
         """Return what collects from the first job on."""
         seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES, (job,))
-        return Sampler(self._policy, self._env, self._n_steps, seeds, self._noise)
+        network = NetworkAgent.sampling(self._policy, self._env.num_envs, self._noise)
+        return Sampler(network, self._env, self._n_steps, seeds)
 
     def _log_prob(self, rollout: Rollout) -> np.ndarray:
         obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from maze_offpolicy.learn.targets import Target
-from maze_onpolicy.collect.agent_groups import GROUP
+from maze_onpolicy.collect.several_agents import GROUP
 from maze_onpolicy.learn.advantages import actor_critic_loss, normalized
 from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
 from torch import Tensor

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_onpolicy.learn.advantages import actor_critic_loss
 from maze_onpolicy.learn.burn_in import CriticBurnIn
 
-from maze_core.data.batch import Batch, Loss
-from maze_core.data.shares import Share, shares_of_trajectories
+from maze_core.data.batch import Batch, BatchShare, Loss
 from maze_core.learn.algorithm import Algorithm
 from maze_core.plugins.hookspecs import hookimpl
 from maze_impala.config import ActorsConfig, IMPALAConfig
 from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.stream import TrajectoryStream
+from maze_impala.trajectories import shares_of_trajectories
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -60,7 +60,7 @@ class IMPALA(Algorithm):
         if self.row_results:
             self._run.record(explained(**self.row_results))
 
-    def shares(self, batch: Batch, count: int) -> list[Share]:
+    def shares(self, batch: Batch, count: int) -> list[BatchShare]:
         """Return shares of whole trajectories: V-trace looks ahead in them."""
         return shares_of_trajectories(batch, count, self.config.n_rollout_steps)
 

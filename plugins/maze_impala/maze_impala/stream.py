@@ -6,15 +6,14 @@ import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from maze_onpolicy.collect.actor_metrics import actor_metrics
-from maze_onpolicy.collect.agent_groups import GROUP, AgentGroups
+from maze_onpolicy.collect.parameter_arrays import state_arrays
+from maze_onpolicy.collect.several_agents import GROUP, AgentGroups, actor_metrics
 from maze_onpolicy.data.reward_scale import RewardScale
 
 from maze_core.base.errors import RunError
 from maze_core.base.saved_state import Count, Each, OrLeftOut, varies
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.envs.several.actors import actors_of
-from maze_core.models.parameters import state_arrays
 from maze_impala.actor import LOG_PROB, Actor
 from maze_impala.trajectories import check_trajectories, trajectories
 

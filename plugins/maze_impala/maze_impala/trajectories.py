@@ -10,16 +10,15 @@ import torch
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.learn.recurrent import remembered_values
 
-from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import TensorTree, flat_rows, take_rows
-from maze_core.data.batch import Batch
-from maze_core.data.tensors import to_tensors
+from maze_core.base.free_ram import check_ram
+from maze_core.base.tree import TensorTree, flat_rows, select_rows, take_rows
+from maze_core.data.batch import Batch, BatchShare, even_parts, to_tensors
+from maze_core.data.sequences import Sequences
 from maze_core.envs.spaces import space_specs
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.data.rollout import Rollout
-    from maze_core.data.sequences import Sequences
     from maze_core.models.policy import Policy
     from maze_impala.config import ActorsConfig
 
@@ -35,7 +34,7 @@ def check_trajectories(config: ActorsConfig, policy: Policy) -> None:
     step = sum(spec.nbytes for spec in specs) + _OTHER_BYTES
     trajectories = config.rollouts_under_way * config.envs_per_actor + config.actors_batch_size
     needed = trajectories * (config.n_rollout_steps + 1) * step
-    check_memory(needed, trajectories, "algorithm.actors_batch_size", what="trajectories under way")
+    check_ram(needed, trajectories, "algorithm.actors_batch_size", what="trajectories under way")
 
 
 def trajectories(rollout: Rollout, config: ActorsConfig, policy: Policy, device: torch.device) -> Batch:
@@ -101,3 +100,38 @@ def _bootstrap(policy: Policy, rollout: Rollout, device: torch.device) -> np.nda
 def _rows(tree: Tree, device: torch.device) -> TensorTree:
     """Return leaves [T, B, …] as tensors [T * B, …]."""
     return to_tensors(flat_rows(tree), device)
+
+
+def shares_of_trajectories(batch: Batch, count: int, steps: int) -> list[BatchShare]:
+    """Return `count` shares of whole trajectories, weighted by the sum of their rows' `extra["weight"]`.
+
+    Args:
+        batch: T * B rows, time-major: the trajectory of row t * B + b is b.
+        count: number of shares.
+        steps: T.
+    """
+    columns = len(batch) // steps
+    rows = torch.arange(steps * columns).reshape(steps, columns)
+    shares = []
+    for start, end in even_parts(columns, count):
+        chosen = rows[:, start:end].reshape(-1)
+        part = batch.map(lambda leaf, chosen=chosen: leaf.index_select(0, chosen.to(leaf.device)))  # type: ignore[misc]
+        if batch.sequences is not None:
+            part.sequences = _of_columns(batch.sequences, columns, start, end)
+        shares.append(BatchShare(part, float(part.extra["weight"].sum())))
+    if any(share.weight for share in shares):
+        return shares
+    return [BatchShare(share.batch, len(share.batch)) for share in shares]  # filler rows only: all losses are 0
+
+
+def _of_columns(sequences: Sequences, columns: int, start: int, end: int) -> Sequences:
+    """Return the sequences of the trajectories from `start` to `end`, for a batch of these alone."""
+    order = torch.arange(int(sequences.lengths.sum())) if sequences.order is None else sequences.order.cpu()
+    of = (order % columns).numpy()
+    mine = (of >= start) & (of < end)
+    chosen = np.flatnonzero(mine[sequences.starts])
+    rows = order[torch.from_numpy(mine)]
+    places = rows // columns * (end - start) + rows % columns - start
+    device = None if sequences.order is None else sequences.order.device
+    state = select_rows(sequences.state, torch.from_numpy(chosen))
+    return Sequences(sequences.lengths[chosen], state, places.to(device))

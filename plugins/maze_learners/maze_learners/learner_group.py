@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.environment_variables import variables_set
+from maze_core.base.foreign_settings import variables_set
 from maze_core.collect.pools.runner import LOOPBACK
 
 if TYPE_CHECKING:

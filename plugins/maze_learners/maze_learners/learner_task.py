@@ -13,7 +13,7 @@ from maze_core.base.errors import PluginError
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.collect.pools.workers import Task
-from maze_core.models.modes import for_evaluation
+from maze_core.models.blocks import for_evaluation
 from maze_core.plugins.manager import Hooks
 from maze_learners.batch_transfer import BatchHeader, received
 from maze_learners.gradients import Gradients
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from maze_core.learn.algorithm import Algorithm
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
 _LEARNER = 3
@@ -111,7 +110,6 @@ class LearnerTask(Task):
         config: the run's, with those callbacks only that take part in the loss.
         policy: on the CPU; its parameters come from the driver.
         spaces: of observations and actions.
-        load: how plugin classes are found.
         learned: names of the parameters that learn, as `named_tensors` names them.
         state: the layout of all parameters and buffers.
         threads: torch's threads.
@@ -122,13 +120,12 @@ class LearnerTask(Task):
         config: RunConfig,
         policy: Policy,
         spaces: tuple[Space[Any], Space[Any]],
-        load: Loader,
         learned: Sequence[str],
         state: TensorLayout,
         threads: int,
     ) -> None:
         self.config, self.spaces = config, spaces
-        self._policy, self._load, self._threads = policy, load, threads
+        self._policy, self._threads = policy, threads
         self._learned, self._state = learned, state
         self._group: LearnerGroup | None = None
 
@@ -140,7 +137,7 @@ class LearnerTask(Task):
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
         policy = for_evaluation(self._policy.to(self._device))
-        hooks = Hooks.for_run(self.config, load=self._load)
+        hooks = Hooks.for_run(self.config)
         self._run = LearnerRun(self, policy, hooks, self._device)
         modules = further_modules(cast("Run", self._run), policy)
         tensors = named_tensors(policy, modules)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from maze_core.base.errors import PluginError, RunError
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, BatchShare, Loss
 from maze_core.learn.several_learners import IN_LOSS
-from maze_core.plugins.python_objects import KnownPlugins
 from maze_learners.batch_transfer import header_of
 from maze_learners.gradients import Gradients
 from maze_learners.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from maze_core.data.shares import Share
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
 _REASONS = 10.0
@@ -53,7 +49,7 @@ class Learners:
     The arguments and errors are those of `further_learners`.
     """
 
-    def __init__(self, run: Run, parameters: Sequence[Tensor], modules: dict[str, nn.Module], load: Loader) -> None:
+    def __init__(self, run: Run, parameters: Sequence[Tensor], modules: dict[str, nn.Module]) -> None:
         self._run, self._count = run, run.config.learners
         self._gradients = Gradients(parameters)
         self._tensors = named_tensors(run.policy, modules)
@@ -69,9 +65,8 @@ class Learners:
         policy = copy.deepcopy(run.policy).cpu()
         spaces = (run.observation_space, run.action_space)
         learned = [names[id(parameter)] for parameter in parameters]
-        known = _known(config, load)
-        task = LearnerTask(config, policy, spaces, known, learned, self._state, torch.get_num_threads())
-        self._pool, host = run.learners(task, self._count - 1)
+        task = LearnerTask(config, policy, spaces, learned, self._state, torch.get_num_threads())
+        self._pool, host = run.environments.learners(task, self._count - 1, run.device.type == "cuda")
         self._connect(host)
 
     def _connect(self, host: str) -> None:
@@ -96,7 +91,7 @@ class Learners:
             RunError: a learner was lost.
         """
         run, device = self._run, self._group.device
-        shares: list[Share] = run.algorithm.shares(batch, self._count)
+        shares: list[BatchShare] = run.algorithm.shares(batch, self._count)
         total = sum(share.weight for share in shares)
         self._weights = [share.weight / total for share in shares]
         progress = {name: getattr(run, name) for name in _PROGRESS}
@@ -193,10 +188,3 @@ def _in_loss(run: Run) -> dict[str, Any]:
     """Return the configurations of the callbacks that take part in the loss: loggers have nothing to do elsewhere."""
     there = {each.name for each in run.hooks.implementers(*IN_LOSS) if each.kind == "callback"}
     return {key: config for key, config in run.config.callbacks.items() if config.name in there}
-
-
-def _known(config: RunConfig, load: Loader) -> KnownPlugins:
-    """Return a loader of the run's plugins that can be sent to other processes."""
-    parts = [("model", config.model), ("env", config.env), *(("wrapper", wrapper) for wrapper in config.wrappers)]
-    parts += [("algorithm", config.algorithm), *(("callback", callback) for callback in config.callbacks.values())]
-    return KnownPlugins({(kind, part.name): load(kind, part.name) for kind, part in parts})

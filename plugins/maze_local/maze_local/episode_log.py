@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.tree import copy_tree
+from maze_core.envs.recorded_state import StepLog
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.step_log import StepLog
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -45,17 +45,17 @@ class EpisodeLog:
         """Forget all steps: new episodes have begun."""
         self._log.clear()
 
-    def place(self, envs: slice, stand: Tree, obs: Tree, memory: list[Memory]) -> None:
+    def place(self, envs: slice, position: dict[str, Any], obs: Tree, memory: list[Memory]) -> None:
         """Say where some environments stand.
 
         Args:
             envs: their numbers.
-            stand: `episode` and `length` of the unfinished episodes, and `acting` of several agents, as in `state`.
+            position: `episode` and `length` of the unfinished episodes, and `acting` of several agents, as in `state`.
             obs: their current observations.
             memory: what their wrappers remembered when their episodes began.
         """
-        self._episode[envs], self._length[envs], self.memory[envs] = stand["episode"], stand["length"], memory
-        self.see(envs, obs, stand.get("acting"))
+        self._episode[envs], self._length[envs], self.memory[envs] = position["episode"], position["length"], memory
+        self.see(envs, obs, position.get("acting"))
 
     def see(self, envs: slice, obs: Tree, acting: np.ndarray | None = None) -> None:
         """Take the current observations of some environments, and who acts next, of several agents."""

@@ -5,32 +5,47 @@ from __future__ import annotations
 import pickle
 import warnings
 import weakref
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.tree import Tree, concat_trees, put_rows, take_rows
-from maze_core.data.rollout import Rollout, joined
+from maze_core.base.tree import Tree, put_rows, take_rows
+from maze_core.data.rollout import Rollout
 from maze_core.envs.recorded_state import check_count, share_of_state
-from maze_core.envs.vector import StepResult
+from maze_local.env_task import (
+    Assignment,
+    Begun,
+    EnvJob,
+    EnvShare,
+    EnvTask,
+    Game,
+    Progress,
+    Stepped,
+    info_columns_of,
+    shares_of,
+)
 from maze_local.episode_log import EpisodeLog
-from maze_local.lockstep.worker import shares_of
-from maze_local.worker_envs_task import Assignment, EnvJob, EnvTask, Game
+from maze_local.joined_rollouts import joined
+from maze_local.process_pool import ProcessPool
+from maze_local.step_arrays import StepArrays, step_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.collect.pools.workers import Arrays, Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import Episode
+    from maze_core.envs.checks import MakeEnv
+    from maze_core.envs.vector import Episode, StepResult
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy
 
 _PATIENCE = 10.0
 """Resetting and replaying may take this many times the time limit of a job."""
+_SHORT = (EnvShare.step, EnvShare.gather, EnvShare.gather_on, EnvShare.play_on)
+"""What has to answer within the time limit of a job."""
 _SLICE = 1.0
 """Seconds after which a worker that plays tells how far it is; at most a tenth of a job's time limit."""
 _LONG_SLICE = 10.0
@@ -42,7 +57,8 @@ class PooledVectorEnv:
 
     The transitions equal those of `SerialVectorEnv` for the same seeds, and their states are interchangeable. The
     driver records the actions of unfinished episodes, so that another worker can replay them if one is lost. Where
-    several agents act in an environment, its rows are on one worker, and all steps are in lockstep.
+    several agents act in an environment, its rows are on one worker, and all steps are in lockstep. The arrays of a
+    step are in shared memory if the workers belong to a `ProcessPool`; else they are sent.
 
     Args:
         builder: builds environment `index`; is sent to the workers.
@@ -58,7 +74,7 @@ class PooledVectorEnv:
 
     def __init__(
         self,
-        builder: EnvBuilder,
+        builder: EnvBuilder | MakeEnv,
         num_envs: int,
         workers: int,
         start: Callable[[Task, int], WorkerPool],
@@ -66,27 +82,30 @@ class PooledVectorEnv:
     ) -> None:
         self._count, self._dumps = num_envs, dumps
         shares = shares_of(num_envs, workers)
-        count = len(shares)
         self._moves = 0
-        """The number of moves so far: of calls of `step` and `gather`."""
+        """The number of moves so far: of calls of `step`, `gather` and `take`."""
         self._envs = [slice(share.first, share.first + share.count) for share in shares]
-        self._pool = start(EnvTask(builder, shares), count)
-        self._finalizer = weakref.finalize(self, self._pool.close)
-        replies = self._ask([("spaces",)] * count)
-        spaces = [reply[:3] for reply in replies]
-        self.observation_space, self.action_space, self.agents = spaces[0]
-        if any(other != spaces[0] for other in spaces):
+        self._pool = start(EnvTask(builder, shares), len(shares))
+        self._open = ExitStack()
+        self._open.callback(self._pool.close)
+        self._finalizer = weakref.finalize(self, self._open.close)
+        kinds, memory = zip(*self._ask(EnvShare.kind, [()] * len(shares)), strict=True)
+        self.observation_space, self.action_space, self.agents = kinds[0]
+        if any(other != kinds[0] for other in kinds):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
         self._agent_rows = each = max(1, len(self.agents))
         self.num_envs = num_envs * each
         self._rows = [slice(envs.start * each, envs.stop * each) for envs in self._envs]
+        self._specs = step_specs(self, info_columns_of(builder))
+        self._steps: StepArrays | None = None
         self._episode_log = EpisodeLog(self.observation_space, self.action_space, num_envs, len(self.agents))
-        self._first: list[Memory] = [each for *_, share in replies for each in share]
+        self._first: list[Memory] = [each for share in memory for each in share]
         """What new wrappers remember."""
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
+        """Of the episodes that have begun; None: `reset` comes next."""
         self._assignment: bytes | None = None
         """What the workers have been told to do with the environments."""
         self._rollout: Rollout | None = None
@@ -100,24 +119,28 @@ class PooledVectorEnv:
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
         # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.
-        command = "begin" if self._seeds is None else "reset"
-        self._begin(seeds, [(command, seeds, self._pending[envs]) for envs in self._envs], out)
+        method = EnvShare.begin if self._seeds is None else EnvShare.reset
+        self._begin(method, seeds, [self._pending[envs] for envs in self._envs], out)
         self._episode_log.begin()
-        self._pending = []
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every environment once; write the next observations into `out`."""
-        replies = self._ask([("step", take_rows(actions, rows)) for rows in self._rows])
+        log, steps = self._episode_log, self._begun_steps()
+        answers = self._stepped(steps, actions)
         self._moves += 1
-        result = _joined([result for result, _, _ in replies])
-        taken = take_rows(actions, None)
+        episodes: list[Episode] = []
+        for envs, rows, answer in zip(self._envs, self._rows, answers, strict=True):
+            if not answer:
+                continue
+            steps.take(rows, answer.sent)
+            episodes += answer.episodes
+            for number, memory in answer.memory.items():
+                log.memory[envs.start + number] = memory
+        result = steps.result(episodes)
         over = result.terminated | result.truncated if result.restarted is None else result.restarted
-        self._episode_log.add(taken, result.reward[None], over[None, :: self._agent_rows])
-        for envs, (part, obs, begun) in zip(self._envs, replies, strict=True):
-            self._episode_log.see(envs, obs, part.acting)
-            for number, memory in begun.items():
-                self._episode_log.memory[envs.start + number] = memory
-        self._write(out)
+        log.add(take_rows(actions, None), result.reward[None], over[None, :: self._agent_rows])
+        log.see(slice(0, self._count), steps.obs, result.acting)
+        put_rows(out, ..., steps.obs)
         return result
 
     def state(self) -> dict[str, Any]:
@@ -130,19 +153,24 @@ class PooledVectorEnv:
         Warns and raises like `SerialVectorEnv.restore`.
         """
         check_count(state, self._count)
-        self._begin(seeds, [("restore", seeds, self._share_of(state, envs)) for envs in self._envs], out)
+        self._begin(EnvShare.restore, seeds, [self._share_of(state, envs) for envs in self._envs], out)
         self._episode_log.load(state)
-        self._pending = []
 
     def memory(self) -> list[Memory]:
         """Return what the wrappers of each environment remember across episodes."""
         if self._pending or self._seeds is None:
             return self._pending or self._first
-        return [each for share in self._ask([("memory",)] * len(self._rows)) for each in share]
+        return [each for share in self._ask(EnvShare.memory, [(self._moves,)] * len(self._envs)) for each in share]
 
     def load_memory(self, memory: list[Memory]) -> None:
         """Restore the result of `memory()` at the next reset."""
         self._pending = memory
+
+    def close(self) -> None:
+        """Close the environments and end the workers; safe to call twice."""
+        self._finalizer()
+
+    # Several steps in one job of each worker
 
     def evaluate(
         self, policy: Policy | ActingPolicy, look: Callable[[int], None], memory: list[Memory], **game: Any
@@ -164,47 +192,23 @@ class PooledVectorEnv:
         Returns:
             None if the game cannot be sent, or not be read by the workers.
         """
-        try:
-            content = self._dumps(game)
-        except (pickle.PicklingError, AttributeError, TypeError):
+        content = self._pickled(game)
+        if content is None:
             return None
         self._seeds, self._pending = None, [[] for _ in range(self._count)]
-        seconds = min(_SLICE, self._pool.job_timeout / 10)
-        questions = [EnvJob(share, "play", (0.0, content)) for share in range(len(self._rows))]
-        # They begin with one step, so that the longer patience that a reset needs ends there.
-        numbers = self._pool.submit_each(questions, _PATIENCE)
-        jobs = dict(zip(numbers, range(len(numbers)), strict=True))
-        results: dict[int, Any] = {}
-        while jobs:
-            answer = self._pool.collect()
-            if answer is None:
-                raise RunError("the workers lost a job")
-            share = jobs.pop(answer.job, None)
-            if share is None:  # of a game that was given up
-                continue
-            if answer.value is None:  # a new worker
-                jobs[self._submit(share, "play", 0.0, content)] = share
-                continue
-            (value,) = answer.value
-            if isinstance(value, int):
-                look(value)
-                jobs[self._submit(share, "go on", seconds)] = share
-            else:
-                results[share] = value
-        if any(value is None for value in results.values()):
-            return None
-        return [results[share] for share in range(len(self._rows))]
+        further = EnvShare.play_on, (min(_SLICE, self._pool.job_timeout / 10),)
+        # `play` takes one step, so that the longer patience that a reset needs ends there.
+        games = [(content,)] * len(self._envs)
+        results = self._ask(EnvShare.play, games, look=lambda share, steps: look(steps), further=further)
+        return None if any(result is False for result in results) else results
 
     def assign(self, assignment: Assignment) -> bool:
         """Tell the workers what to do with their environments in `gather`.
 
         Returns False if it cannot be sent, or not be read by the workers.
         """
-        try:
-            content = self._dumps(assignment)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return False
-        if not all(self._ask([("assign", content)] * len(self._rows))):
+        content = self._pickled(assignment)
+        if content is None or not all(self._ask(EnvShare.assign, [(content,)] * len(self._envs))):
             return False
         self._assignment = content
         return True
@@ -217,21 +221,25 @@ class PooledVectorEnv:
             look: called now and then with the number of steps, of all environments, since the last call.
         """
         self._pool.share(arrays)
-        return self._taken([("gather", self._long_slice)] * len(self._rows), look)
+        return self._taken([None] * len(self._rows), look)
 
     def take(self, actions: Tree, look: Callable[[int], None]) -> Rollout:
         """Take some steps with these actions, leaves [T, N, …], in environment units; `look`: as for `gather`."""
-        return self._taken(
-            [("gather", self._long_slice, take_rows(actions, np.s_[:, rows])) for rows in self._rows], look
-        )
+        return self._taken([take_rows(actions, np.s_[:, rows]) for rows in self._rows], look)
 
-    @property
-    def _long_slice(self) -> float:
-        return min(_LONG_SLICE, self._pool.job_timeout / 10)
-
-    def _taken(self, commands: list[tuple[Any, ...]], look: Callable[[int], None]) -> Rollout:
+    def _taken(self, actions: Sequence[Tree | None], look: Callable[[int], None]) -> Rollout:
         """Return the steps that the workers took, and keep the unfinished episodes."""
-        parts = self._ask(commands, look)
+        seconds = min(_LONG_SLICE, self._pool.job_timeout / 10)
+        before = [0] * len(self._rows)
+
+        def count(share: int, steps: int) -> None:
+            rows = self._rows[share]
+            look((steps - before[share]) * (rows.stop - rows.start))
+            before[share] = steps
+
+        given = [(self._moves, seconds, each) for each in actions]
+        further = EnvShare.gather_on, (self._moves, seconds)
+        parts = self._ask(EnvShare.gather, given, look=count, further=further)
         self._moves += 1
         self._rollout = whole = joined(parts, self._rollout)
         self._episode_log.add(whole.env_actions, whole.rewards, whole.ended)
@@ -239,110 +247,122 @@ class PooledVectorEnv:
         self._episode_log.memory = list(whole.carry)
         return whole
 
-    def close(self) -> None:
-        """Close the environments and end the workers; safe to call twice."""
-        self._finalizer()
+    def _pickled(self, work: Game | Assignment) -> bytes | None:
+        try:
+            return self._dumps(work)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return None
 
-    def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
-        replies = self._ask(commands)
-        self._seeds = seeds
-        for envs, reply in zip(self._envs, replies, strict=True):
-            self._place(envs, reply)
-        self._write(out)
-        _repeat_warnings([reply[-1] for reply in replies])
+    # Jobs
 
-    def _place(self, envs: slice, reply: tuple[Any, ...]) -> None:
+    def _stepped(self, steps: StepArrays, actions: Tree) -> list[Stepped | tuple[()]]:
+        """Let every share take a step; return what each answered: empty if there is nothing but the shared arrays."""
+        if not isinstance(self._pool, ProcessPool):
+            return self._ask(EnvShare.step, [(self._moves, take_rows(actions, rows)) for rows in self._rows])
+        put_rows(steps.actions, ..., actions)
+        answers = self._pool.call_each(self._moves)
+        lost = [share for share, answer in enumerate(answers) if answer is None]
+        if lost:
+            again = self._ask(EnvShare.step, [(self._moves, None)] * len(lost), lost)
+            for share, answer in zip(lost, again, strict=True):
+                answers[share] = answer
+        return answers
+
+    def _begin(self, method: Callable[..., Any], seeds: EpisodeSeeds, given: Sequence[Any], out: Tree) -> None:
+        """Let each share begin episodes; `given`: what wrappers remember, or the recorded state."""
+        if self._steps is None:
+            make = StepArrays.shared if isinstance(self._pool, ProcessPool) else StepArrays.private
+            self._steps = make(self._specs, self.num_envs)
+            self._open.callback(self._steps.close)
+        answers = self._ask(method, [(self._moves, self._steps.block, seeds, each) for each in given])
+        self._seeds, self._pending = seeds, []
+        for envs, answer in zip(self._envs, answers, strict=True):
+            self._place(envs, answer)
+        put_rows(out, ..., self._episode_log.observation)
+        _repeat_warnings(answers)
+
+    def _begun_steps(self) -> StepArrays:
+        if not self._finalizer.alive:
+            raise RunError("the environments are closed")
+        if self._steps is None:
+            raise RunError("reset the environments before the first step")
+        return self._steps
+
+    def _place(self, envs: slice, begun: Begun) -> None:
         """Record where some environments stand, which had to begin other episodes if theirs cannot be replayed."""
-        obs, stand, memory, _ = reply
-        self._episode_log.place(envs, stand, obs, memory)
+        self._episode_log.place(envs, begun.position, begun.obs, begun.memory)
 
     def _share_of(self, state: dict[str, Any], envs: slice) -> dict[str, Any]:
         return share_of_state(state, envs, self._agent_rows)
 
-    def _ask(self, commands: list[tuple[Any, ...]], look: Callable[[int], None] = lambda steps: None) -> list[Any]:
-        """Return the replies to each share's command. A share that has lost its worker is restored first.
+    def _ask(
+        self,
+        method: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        shares: Sequence[int] | None = None,
+        look: Callable[[int, int], None] = lambda share, steps: None,
+        further: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
+    ) -> list[Any]:
+        """Return what a method of `EnvShare` returns for each share. One that has lost its worker is restored first.
 
-        `look`: as for `gather`, whose replies may be preceded by numbers of steps.
+        Args:
+            method: to call.
+            arguments: of each share.
+            shares: their numbers; None: all of them.
+            look: called with a share's number and how far it is, where its answer is `Progress`.
+            further: the method that goes on then, and its arguments.
         """
-        questions = [
-            EnvJob(share, command, tuple(rest), self._moves) for share, (command, *rest) in enumerate(commands)
+        jobs = [
+            EnvJob(share, method, given)
+            for share, given in zip(range(len(arguments)) if shares is None else shares, arguments, strict=True)
         ]
-        numbers = self._pool.submit_each(questions, _patience(commands[0][0]))
-        jobs = dict(zip(numbers, range(len(numbers)), strict=True))
-        replays: dict[int, int] = {}
-        replies: dict[int, Any] = {}
-        steps = [0] * len(commands)
-        while jobs or replays:
+        numbers = self._pool.submit_each(jobs, _patience(method)) if shares is None else map(self._submit, jobs)
+        open_jobs = dict(zip(numbers, jobs, strict=True))
+        replays: dict[int, EnvJob] = {}
+        """Jobs that restore a share, and what it has to do afterwards."""
+        answers: dict[int, Any] = {}
+        while open_jobs or replays:
             result = self._pool.collect()
             if result is None:
                 raise RunError("the workers lost a job")
-            if result.job in replays:
-                share = replays.pop(result.job)
-                self._place(self._envs[share], result.value)
-                _repeat_warnings([result.value[-1]])
-                jobs[self._submit(share, *commands[share])] = share
+            number, answer = result.job, result.value
+            if number in replays:
+                job = replays.pop(number)
+                self._place(self._envs[job.share], answer)
+                _repeat_warnings([answer])
+                open_jobs[self._submit(job)] = job
                 continue
-            share = jobs.pop(result.job, -1)
-            if share < 0:  # of a game that was given up
+            if number not in open_jobs:  # of a call that was given up, such as after Ctrl-C
                 continue
-            command, *arguments = commands[share]
-            if result.value is None:
-                replays[self._submit(share, *self._restoration(share))] = share
-            elif command == "gather" and isinstance(result.value, int):
-                rows = self._rows[share]
-                look((result.value - steps[share]) * (rows.stop - rows.start))
-                steps[share] = result.value
-                jobs[self._submit(share, "gather on", arguments[0])] = share
+            job = open_jobs.pop(number)
+            if answer is None and method is not EnvShare.play:
+                replays[self._submit(self._restoration(job.share))] = job
+            elif answer is None:  # a game begins anew
+                open_jobs[self._submit(job)] = job
+            elif isinstance(answer, Progress) and further is not None:
+                look(job.share, answer.steps)
+                open_jobs[self._submit(EnvJob(job.share, *further))] = job
             else:
-                replies[share] = result.value
-        return [replies[share] for share in range(len(commands))]
+                answers[job.share] = answer
+        return [answers[job.share] for job in jobs]
 
-    def _restoration(self, share: int) -> tuple[Any, ...]:
-        """Return the command that lets the share's current worker replay its unfinished episodes."""
+    def _restoration(self, share: int) -> EnvJob:
+        """Return the job that lets the share's current worker replay its unfinished episodes."""
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
-        assignment = () if self._assignment is None else (self._assignment,)
-        return "restore", self._seeds, self._share_of(self.state(), self._envs[share]), *assignment
+        state = self._share_of(self.state(), self._envs[share])
+        arguments = self._moves, self._begun_steps().block, self._seeds, state, self._assignment
+        return EnvJob(share, EnvShare.restore, arguments)
 
-    def _submit(self, share: int, command: str, *arguments: Any) -> int:
-        return self._pool.submit(EnvJob(share, command, arguments, self._moves), share, _patience(command))
-
-    def _write(self, out: Tree) -> None:
-        put_rows(out, ..., self._episode_log.observation)
+    def _submit(self, job: EnvJob) -> int:
+        return self._pool.submit(job, job.share, _patience(job.method))
 
 
-def _patience(command: str) -> float:
-    return 1.0 if command in ("step", "go on", "gather", "gather on") else _PATIENCE
+def _patience(method: Callable[..., Any]) -> float:
+    return 1.0 if method in _SHORT else _PATIENCE
 
 
-def _joined(results: list[StepResult]) -> StepResult:
-    """Return the results of several shares as one, in order."""
-    terminated = np.concatenate([result.terminated for result in results])
-    truncated = np.concatenate([result.truncated for result in results])
-    last = [result.final_obs for result in results if result.final_obs is not None]
-    return StepResult(
-        reward=np.concatenate([result.reward for result in results]),
-        terminated=terminated,
-        truncated=truncated,
-        valid=np.concatenate([result.valid for result in results]),
-        final_indices=np.flatnonzero(terminated | truncated),
-        final_obs=concat_trees(last) if last else None,
-        episodes=[episode for result in results for episode in result.episodes],
-        has_filler=any(result.has_filler for result in results),
-        acting=_both("acting", results),
-        restarted=_both("restarted", results),
-        info=concat_trees([result.info for result in results]),
-    )
-
-
-def _both(name: str, results: list[StepResult]) -> np.ndarray | None:
-    """Return what results say of several agents; None where each environment has one."""
-    if getattr(results[0], name) is None:
-        return None
-    return np.concatenate([getattr(result, name) for result in results])
-
-
-def _repeat_warnings(said: list[list[tuple[str, type[Warning]]]]) -> None:
+def _repeat_warnings(begun: Sequence[Begun]) -> None:
     """Repeat warnings of the workers, each once."""
-    for message, category in sorted({each for several in said for each in several}, key=str):
+    for message, category in sorted({said for each in begun for said in each.warnings}, key=str):
         warnings.warn(message, category, stacklevel=4)

@@ -50,11 +50,23 @@ class _Member:
     name: str
     process: Any
     pipe: Connection
-    deadline: float
-    """Time by which it must answer, by `time.monotonic`."""
     ready: bool = False
     jobs: deque[Job] = field(default_factory=deque)
+    called: bool = False
+    """True: it owes the answer to a call."""
+    limit: float = 0.0
+    """Seconds in which it must answer, until `deadline`."""
+    deadline: float = 0.0
     unpacker: Unpacker = field(default_factory=Unpacker)
+
+    @property
+    def busy(self) -> bool:
+        """True while an answer is expected."""
+        return bool(self.jobs) or self.called or not self.ready
+
+    def expect(self, limit: float) -> None:
+        """Expect an answer within so many seconds."""
+        self.limit, self.deadline = limit, time.monotonic() + limit
 
     @property
     def title(self) -> str:
@@ -98,13 +110,16 @@ class ProcessPool(QueuedPool):
         self._parameters: SharedParameters | None = None
         self._complete = False
         self._members: list[_Member] = []
+        self._called: dict[int, Any] = {}
+        """What the last call returned, by worker."""
         self._bell: Wakeup | None = None
         self._unheard = False
         """True: there are messages for which the bell has not rung."""
         self._channels = selectors.DefaultSelector()
         """The pipe and the end of each worker's process, with its number and whether it is the end."""
         try:
-            self._bell = Wakeup() if has_wakeups() else None
+            # A single worker is woken by its message in half the time.
+            self._bell = Wakeup() if count > 1 and has_wakeups() else None
             for number in range(count):
                 self._members.append(self._start(number))
             while not all(member.ready for member in self._members):
@@ -139,12 +154,34 @@ class ProcessPool(QueuedPool):
             self._ring()
         return self._parameters.publish(arrays)
 
+    def call_each(self, number: int) -> list[Any]:
+        """Let all workers call `Task.call` with a number, at once; return what they return, None for one that was lost.
+
+        A step of cheap environments takes half as long this way as with jobs, since nothing is pickled where the answer
+        is an empty tuple. Nobody waits for a job meanwhile, and there is no second try.
+        """
+        self._check_open()
+        while any(member.busy for member in self._members):  # after Ctrl-C
+            self._receive(None)
+        self._results.clear()
+        self._called.clear()
+        message = process_worker.CALL + number.to_bytes(8, "little")
+        for member in self._members:
+            member.called = True
+            member.expect(self.job_timeout)
+            with suppress(OSError):  # if it died, `_receive` notices
+                member.pipe.send_bytes(message)
+        self._unheard = True
+        while any(member.called for member in self._members):
+            self._receive(None)
+        return [self._called.get(member.number) for member in self._members]
+
     def close(self) -> None:
         """End the workers, busy ones immediately; safe to call twice."""
         if self._closed:
             return
         self._closed = True
-        idle = all(member.ready and not member.jobs for member in self._members)
+        idle = not any(member.busy for member in self._members)
         for member in self._members:
             self._send(member, ("close",))
         self._ring()
@@ -172,7 +209,9 @@ class ProcessPool(QueuedPool):
             theirs.close()  # so that the driver sees end of file when the worker dies
         self._channels.register(ours, selectors.EVENT_READ, (number, False))
         self._channels.register(process.sentinel, selectors.EVENT_READ, (number, True))
-        return _Member(number, self._title(number), process, ours, time.monotonic() + self._setup_timeout)
+        member = _Member(number, self._title(number), process, ours)
+        member.expect(self._setup_timeout)
+        return member
 
     def _introduce(self, member: _Member) -> None:
         """Tell a worker where the parameters are."""
@@ -199,7 +238,7 @@ class ProcessPool(QueuedPool):
     def _await(self, member: _Member) -> None:
         """Set the time by which a worker must answer its first job."""
         if member.jobs:
-            member.deadline = time.monotonic() + self.job_timeout * member.jobs[0].patience
+            member.expect(self.job_timeout * member.jobs[0].patience)
 
     def _at_work(self) -> bool:
         return any(member.jobs for member in self._members)
@@ -210,7 +249,7 @@ class ProcessPool(QueuedPool):
         with suppress(OSError):  # if it died, `_receive` notices, and its jobs are reassigned
             self._unheard = True
             if len(content) > LONG:
-                member.pipe.send(process_worker.LONG_FOLLOWS)
+                member.pipe.send_bytes(process_worker.LONG_FOLLOWS)
                 self._ring()
             member.pipe.send_bytes(content)
 
@@ -225,7 +264,7 @@ class ProcessPool(QueuedPool):
     def _receive(self, deadline: float | None) -> bool:
         """Wait for messages and deaths and handle them; return False where the deadline passed first."""
         self._ring()
-        busy = [member for member in self._members if member.jobs or not member.ready]
+        busy = [member for member in self._members if member.busy]
         ends = [member.deadline for member in busy] + ([] if deadline is None else [deadline])
         rest = max(min(ends) - time.monotonic(), 0.0) if ends else None
         ready = self._channels.select(None if rest is None else min(rest, LONGEST_WAIT))
@@ -240,8 +279,7 @@ class ProcessPool(QueuedPool):
             return True
         for member in busy:
             if member.deadline <= now:
-                limit = self.job_timeout * member.jobs[0].patience if member.jobs else self._setup_timeout
-                raise self._failure(f"{member.title} did not answer within {limit:g} seconds")
+                raise self._failure(f"{member.title} did not answer within {member.limit:g} seconds")
         return False
 
     def _listen(self, member: _Member, over: bool) -> None:
@@ -259,7 +297,10 @@ class ProcessPool(QueuedPool):
     def _message(self, member: _Member) -> tuple[Any, ...]:
         """Return the next message of a worker. Raises EOFError or OSError where it died, RunError for no message."""
         try:
-            kind, *content = pickle.loads(member.pipe.recv_bytes(LARGEST_MESSAGE))  # noqa: S301 — from a process of ours
+            message = member.pipe.recv_bytes(LARGEST_MESSAGE)
+            if message == process_worker.DONE:
+                return "called", ()
+            kind, *content = pickle.loads(message)  # noqa: S301 — from a process of ours
             if kind == "result":
                 number, parcel = content
                 content = [number, member.unpacker.unpack(parcel)]
@@ -277,6 +318,9 @@ class ProcessPool(QueuedPool):
             number, value = content
             member.jobs.popleft()
             self._results.append(JobResult(number, member.number, value))
+        elif kind == "called":
+            member.called = False
+            (self._called[member.number],) = content
         else:
             raise self._task_failure(member.number, *content)
 

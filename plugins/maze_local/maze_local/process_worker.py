@@ -14,8 +14,12 @@ from maze_local.result_transfer import Packer
 from maze_local.shared_parameters import ParameterReader
 from maze_local.wakeup import Listener, Wakeup
 
-LONG_FOLLOWS = ("long",)
+LONG_FOLLOWS = b"long"
 """What announces a message longer than `LONG`, which must be read while it is written."""
+CALL = b"call"
+"""What a call of `Task.call` begins with; its number follows. No pickle begins like this."""
+DONE = b"done"
+"""The answer to a call that returned an empty tuple."""
 
 
 def main(pipe: Connection, bell: Wakeup | None, task: bytes, number: int) -> None:
@@ -48,7 +52,7 @@ class _Worker:
             self._task.setup(number)
             self._pipe.send(("ready",))
             import_ahead()
-            while self._answer(*self._heard()):
+            while self._answer(self._heard()):
                 pass
         finally:
             release(self._task)
@@ -56,13 +60,18 @@ class _Worker:
             if self._parameters is not None:
                 self._parameters.close()
 
-    def _heard(self) -> tuple[Any, ...]:
+    def _heard(self) -> bytes:
         """Return the driver's next message."""
         self._listener.wait()
-        message: tuple[Any, ...] = self._pipe.recv()
-        return self._pipe.recv() if message == LONG_FOLLOWS else message
+        message = self._pipe.recv_bytes()
+        return self._pipe.recv_bytes() if message == LONG_FOLLOWS else message
 
-    def _answer(self, kind: str, *content: Any) -> bool:
+    def _answer(self, message: bytes) -> bool:
+        if message.startswith(CALL):
+            called: Any = self._task.call(int.from_bytes(message[len(CALL) :], "little"))  # type: ignore[attr-defined]
+            self._pipe.send_bytes(DONE if called == () else pickle.dumps(("called", called), protocol=5))
+            return True
+        kind, *content = pickle.loads(message)  # noqa: S301 — from the driver
         if kind == "close":
             return False
         if kind == "parameters":

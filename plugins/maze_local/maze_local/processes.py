@@ -26,10 +26,10 @@ from typing import Any, Literal
 
 from maze_core.base.blame import their_traceback
 from maze_core.base.bundled import LIBRARIES
-from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.foreign_settings import variables_set
 from maze_core.base.local_modules import understand_local_modules
-from maze_core.base.plain_warnings import warn_plainly
+from maze_core.base.terminal_text import warn_plainly
 from maze_core.base.tolerant_output import tolerate_lost_output
 
 StartMethod = Literal["forkserver", "spawn"]
@@ -49,12 +49,10 @@ _PRELOADED = (
     "maze_core.data.rollout",
     "maze_core.envs.builder",
     "maze_core.envs.sources.factory",
-    "maze_local.lockstep.worker",
-    "maze_local.worker_envs",
     "maze_core.models.mlp",
     "maze_core.plugins.manager",
     "maze_local.process_worker",
-    "maze_local.worker_envs_task",
+    "maze_local.env_task",
 )
 """What worker processes import, once for all of them: a network and what steps environments take 0.15 s in each.
 

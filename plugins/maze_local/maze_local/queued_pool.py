@@ -6,7 +6,7 @@ import pickle
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class QueuedPool(ABC):
     def __init__(self, task: Task, count: int, job_timeout: float = 300.0, learners: bool = False) -> None:
         self.num_workers = count
         self._jobs_form = jobs_form(task)
+        self._named: Callable[[int], str] = getattr(task, "title", lambda worker: f"worker {worker}")
+        """The name of a worker in messages, which may tell what it works on."""
         self._learners = learners
         self.job_timeout = job_timeout
         self.restarts = 0
@@ -154,7 +156,7 @@ class QueuedPool(ABC):
 
     def _title(self, worker: int) -> str:
         """Return a worker's name in messages. The first learner is this process."""
-        return f"learner {worker + 1}" if self._learners else f"worker {worker}"
+        return f"learner {worker + 1}" if self._learners else self._named(worker)
 
     def _failure(self, message: str, note: str = "") -> RunError:
         self._end_at_once()

@@ -11,7 +11,6 @@ from maze_core.collect.pools.runner import LOOPBACK, Runner
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import SideBySide
-from maze_local.lockstep.vector_env import ProcessVectorEnv
 from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.process_pool import ProcessPool
 from maze_local.processes import StartMethod
@@ -48,23 +47,13 @@ class LocalRunner(Runner):
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments in worker processes, or a natively vectorised one in this process.
 
-        Workers of evaluations play whole episodes, and are replaced if they die.
+        The workers also take steps on their own and play whole episodes, and are replaced if they die.
         """
-        return self._vector_env(builder, num_envs, pooled=builder.purpose == "evaluation")
-
-    def collecting_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
-        """Build the environments on workers that also take steps on their own, and are replaced if they die."""
-        return self._vector_env(builder, num_envs, pooled=True)
-
-    def _vector_env(self, builder: EnvBuilder, num_envs: int, *, pooled: bool) -> VectorEnv:
         native = builder.vector_env(num_envs)
         if native is not None:
             return NativeVectorEnv(native, builder.info_columns)
-        config = self.config
         workers = min(self.default_workers, num_envs)
-        if pooled and not builder.several_agents:
-            return PooledVectorEnv(builder, num_envs, workers, self.collectors)
-        return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
+        return PooledVectorEnv(builder, num_envs, workers, self.collectors)
 
     @property
     def default_workers(self) -> int:

@@ -53,7 +53,6 @@ class SharedParameters:
 
     def close(self) -> None:
         """Remove the shared memory."""
-        self._memory.unlink()
         self._memory.close()
 
 

@@ -19,36 +19,40 @@ _MOUNT = Path("/dev/shm")  # noqa: S108 — where Linux keeps shared memory; its
 class SharedTree:
     """One block of shared memory with an array for every leaf, `[N, …]`.
 
-    The creator calls `unlink` as soon as the others have attached: then the block is freed however the processes
-    end.
+    The process that created it removes it with `close`; if that process is killed, multiprocessing's tracker does.
+
+    Args:
+        specs: of the leaves.
+        count: N.
+        name: of the block of another process; None: a new one.
     """
 
-    def __init__(self, specs: Specs, num_envs: int, name: str | None = None) -> None:
-        size, places = _layout(specs, num_envs)
+    def __init__(self, specs: Specs, count: int, name: str | None = None) -> None:
+        size, places = _layout(specs, count)
         self._memory = SharedMemory(name, create=name is None, size=size)
+        self._is_ours = name is None
         self.name = self._memory.name
         self.arrays: Tree = {
-            key: np.ndarray((num_envs, *spec.shape), spec.dtype, self._memory.buf, places[key])
+            key: np.ndarray((count, *spec.shape), spec.dtype, self._memory.buf, places[key])
             for key, spec in specs.items()
         }
-
-    def unlink(self) -> None:
-        """Remove the block's name; attached processes keep the block."""
-        self._memory.unlink()
 
     def close(self) -> None:
         """Detach from the block; where views of `arrays` remain, it is freed with the last of them."""
         self.arrays.clear()
+        if self._is_ours:
+            self._is_ours = False
+            self._memory.unlink()
         with suppress(BufferError):
             self._memory.close()
 
 
-def _layout(specs: Specs, num_envs: int) -> tuple[int, dict[str, int]]:
+def _layout(specs: Specs, count: int) -> tuple[int, dict[str, int]]:
     """Return the size of the block and the offset of each leaf, in bytes."""
     places, end = {}, 0
     for key, spec in specs.items():
         places[key] = end
-        end += -(-spec.nbytes * num_envs // _ALIGN) * _ALIGN
+        end += -(-spec.nbytes * count // _ALIGN) * _ALIGN
     return max(end, 1), places
 
 
@@ -56,11 +60,6 @@ def has_room(size: int) -> bool:
     """Return True when shared memory has room for `size` bytes. Writing without room would kill the process."""
     free = free_bytes(_MOUNT)
     return free is None or free > 2 * size
-
-
-def with_prefix(prefix: str, specs: Specs) -> Specs:
-    """Return the same leaves with prefixed keys, so that several trees share one block."""
-    return {prefix + key: spec for key, spec in specs.items()}
 
 
 def scalars(**dtypes: type[np.generic]) -> Specs:

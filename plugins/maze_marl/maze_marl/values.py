@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import Categorical
-from maze_core.models.distributions.routed import RoutedLeaf
-from maze_core.models.several.routing import SCALAR
+from maze_core.models.several.routing import SCALAR, RoutedLeaf
 
 if TYPE_CHECKING:
     from torch import Tensor

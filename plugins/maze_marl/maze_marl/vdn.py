@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Dict, Discrete
-from maze_offpolicy.collect.collector import ReplayCollector
+from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.replay.joint import Joint
 from torch import Tensor, nn

@@ -9,7 +9,7 @@ from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.returns import generalized_advantages
 
 from maze_core.base.tree import take_rows
-from maze_core.models.inputs import is_for_critics
+from maze_core.envs.several.actors import is_for_critics
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree

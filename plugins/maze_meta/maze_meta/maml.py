@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from maze_onpolicy.collect.parameter_arrays import state_arrays
 from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
 from maze_onpolicy.learn.advantages import normalized
 from maze_onpolicy.learn.parameters import with_parameters
@@ -17,15 +18,13 @@ from maze_onpolicy.tasks import Tasks
 from torch import Tensor
 
 from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
-from maze_core.base.free_ram import check_memory
+from maze_core.base.free_ram import check_ram
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import flat_rows, map_tree, take_rows
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.data.batch import joined
+from maze_core.data.batch import joined, to_tensors
 from maze_core.data.rollout import Rollout
-from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocated_bytes, space_specs
-from maze_core.models.parameters import state_arrays
 from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig
 
@@ -52,7 +51,7 @@ class MAML(Algorithm):
         run.hooks.announce("change_rollout")
         rows = 2 * config.tasks_per_update * config.rollouts_per_task, config.n_rollout_steps + 1
         needed = _COPIES * allocated_bytes(space_specs(run.observation_space, "observation"), rows)
-        check_memory(needed, config.n_rollout_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
+        check_ram(needed, config.n_rollout_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
         self._tasks, player = Tasks(config.tasks, run.spare_env()), player_of(run, config)
         player.check(self._tasks.draw(generator(run.seed, Purpose.PLUGIN, STREAM, 3)))
         self._workers = run.workers(player)

@@ -26,7 +26,8 @@ def import_(
       maze trajectories import mujoco/hopper/expert-v0 demos
       maze trajectories import minigrid/fourrooms-v0 demos --drop mission
     """
-    from maze_core.base.progress import progress_bar
+    from maze_recordings.progress import progress_bar
+
     from maze_core.base.terminal_text import argument, counted
     from maze_minari.exchange import import_minari
 

@@ -10,7 +10,7 @@ from maze_recordings.recording_files import Description, EpisodeRecord, Trajecto
 from maze_recordings.writer import UnfitEpisodeError, encode_episode
 
 from maze_core.base.terminal_text import plain, printable
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import Role, leaves, start_of
 
 if TYPE_CHECKING:

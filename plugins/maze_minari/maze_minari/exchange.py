@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gymnasium import Space
+    from maze_recordings.progress import Report
 
-    from maze_core.base.progress import Report
     from maze_core.base.tree import Tree
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
 
 
 class Imported(NamedTuple):

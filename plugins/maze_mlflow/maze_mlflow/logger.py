@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, PositiveFloat
 
 from maze_core.base import files
-from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError
+from maze_core.base.foreign_settings import variables_set
 from maze_core.base.terminal_text import shown
-from maze_core.cli.loggers.point_logger import PointLogger
 from maze_core.cli.loggers.points import (
     Point,
+    PointLogger,
     best_files,
     final_values,
     points_so_far,

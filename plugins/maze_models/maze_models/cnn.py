@@ -10,8 +10,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import CRITIC
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import critic_spaces, input_spaces
+from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Hidden, Width
 from maze_core.plugins.hookspecs import hookimpl

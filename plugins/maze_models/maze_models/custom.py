@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, space_specs

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium import spaces
 
+from maze_core.envs.spaces import is_image
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import critic_spaces, input_spaces, is_image
+from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
 from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Hidden, Width

@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import MASK
-from maze_core.envs.several.kinds import ActorSpaces, waiting_observation
+from maze_core.envs.several.agent_rows import ActorSpaces, waiting_observation
 from maze_pettingzoo.observer import Observer
 
 CriticView = Literal["none", "state", "all"]

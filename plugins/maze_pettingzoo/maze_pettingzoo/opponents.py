@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.saved_state import Count, Each, Entries, Leaf, Number, varies
+from maze_core.base.saved_state import Array, Count, Each, Entries, Number, varies
 from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.tree import copy_tree, put_rows, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import TorchForward
-from maze_core.collect.agents.memory import RowMemory
+from maze_core.collect.agents.row_memory import RowMemory
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class PoolAgent(Agent):
         own = {
             "pool": varies(pool, Entries(self._policy.state_dict())),
             "members": varies(list(self._members), Each(Count())),
-            "opponents": varies(self._opponents.copy(), Leaf(self._opponents.dtype, (copies,), NOBODY, 2**53)),
+            "opponents": varies(self._opponents.copy(), Array(self._opponents.dtype, (copies,), NOBODY, 2**53)),
             "playing": varies([list(each) for each in self._playing], [Each(Count(NOBODY))] * copies),
             "results": varies(results, Entries([Number(1.0), Number(0.0)])),
             "rng": random_state(self._rng),

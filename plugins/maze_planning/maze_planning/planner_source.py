@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import member
-from maze_core.plugins.python_objects import KnownPlugins
 from maze_planning.planning import Planning
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.discovery import Loader
 
 
 @dataclass(frozen=True)
@@ -23,13 +21,12 @@ class PlannerSource:
 
     parts: tuple[tuple[str, PluginConfig, str], ...]
     """Kind, configuration and its place of the plugins that may have one."""
-    load: Loader
 
     @classmethod
-    def of(cls, hooks: Hooks, load: Loader) -> PlannerSource:
+    def of(cls, hooks: Hooks) -> PlannerSource:
         """Return the source of a run with these hooks."""
         members = hooks.implementers("build_planner")
-        return cls(tuple((each.kind, each.plugin.config, each.place) for each in members), load)
+        return cls(tuple((each.kind, each.plugin.config, each.place) for each in members))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,10 +35,6 @@ class PlannerSource:
 
     def planning(self, policy: Policy, purpose: str, builder: EnvBuilder) -> Planning | None:
         """Return what looks ahead with a policy; None where the plugin does not for this purpose."""
-        hooks = Hooks(member(kind, config, self.load, place) for kind, config, place in self.parts)
+        hooks = Hooks(member(kind, config, place) for kind, config, place in self.parts)
         planner: Any = hooks.build_planner(policy, purpose)
         return None if planner is None else Planning(planner, builder)
-
-    def __getstate__(self) -> dict[str, Any]:
-        known = {(kind, config.name): self.load(kind, config.name) for kind, config, _ in self.parts}
-        return {"parts": self.parts, "load": KnownPlugins(known)}

@@ -15,7 +15,7 @@ from maze_core.base.saved_state import Each, OrLeftOut, check_state, form_of, va
 from maze_core.base.seeding import Purpose, generator, load_random_states, random_states
 from maze_core.base.tree import copy_tree, put_rows, take_rows, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.spaces import flatten_space
 from maze_core.envs.vector import copies_of
 from maze_planning.copy_check import PLAY_ALONE, copies_by_replay

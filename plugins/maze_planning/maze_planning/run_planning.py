@@ -32,7 +32,7 @@ class RunPlanning:
     """
 
     def __init__(self, run: Run) -> None:
-        self._run, self.source = run, PlannerSource.of(run.hooks, run.load)
+        self._run, self.source = run, PlannerSource.of(run.hooks)
         self._plannings: dict[str, Planning | None] = {}
         self._agents: list[PlanningAgent | PlanningBeside] = []
 

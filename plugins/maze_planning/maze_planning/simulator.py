@@ -19,7 +19,7 @@ from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.wrappers.twins import remembering, says_so
+from maze_core.envs.wrappers.remembering import remembering, says_so
 from maze_core.plugins.closing import release, releasing
 from maze_planning.watched import WatchedAgents, WatchedEnv
 
@@ -252,7 +252,7 @@ class Simulators:
         self._spare[0] = [first]
         self.agents: tuple[str, ...] = tuple(first.agents) if builder.several_agents else ()
         if self.agents:
-            self.agent_rows = AgentRowCodec(first, tell_agents=builder.tell_agents)
+            self.agent_rows = AgentRowCodec(first, agent_ids=builder.agent_ids)
             self.observation_space, self.action_space = self.agent_rows.observation_space, self.agent_rows.action_space
         else:
             self.observation_space, self.action_space = first.observation_space, first.action_space

@@ -10,11 +10,10 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
-from maze_core.cli.algorithm_flags import with_algorithm_flags
+from maze_core.cli.options import with_algorithm_flags
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_profile.profiling import Profile
 
 
@@ -54,14 +53,10 @@ def profile(
       maze profile runs/first --seconds 30
       maze profile sac --env Pendulum-v1 --batch-size 512 --json
     """
-    from maze_core.collect.policies.said_classes import said_classes
     from maze_profile.profiling import take_profile
 
     allow_local_modules()
-    load = said_classes((), set_ or ())
-    found = take_profile(
-        _configured(target, env, env_source, config or [], preset, set_ or [], runner, load), seconds, load
-    )
+    found = take_profile(_configured(target, env, env_source, config or [], preset, set_ or [], runner), seconds)
     if as_json:
         output.print_json(_facts(found))
     else:
@@ -76,29 +71,30 @@ def _configured(
     preset: str,
     overrides: list[str],
     runner: str | None,
-    load: Loader,
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
+    from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins import discovery
-    from maze_core.plugins.config.assembly import assemble_with_preset, is_class_name, load_saved_config
+    from maze_core.plugins.config.assembly import Assembly, is_class_name
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
     from maze_core.plugins.config.record import CONFIG
     from maze_core.plugins.config.wrapper_classes import check_modules
     from maze_core.run.saved.run_dir import find_run
 
+    assembly = Assembly(said_classes((), overrides))
     overrides = ["runner.name=dev", *overrides] if runner is None else overrides
     flags: dict[str, Any] = {} if runner is None else {"runner.name": runner}
     if env_source is not None:
         flags["env.name"] = env_source
     is_run = os.sep in target or is_class_name(target) or Path(target).is_dir()
     if target in discovery.names("algorithm") or not is_run:
-        return assemble_with_preset(target, env, preset, files, overrides, flags, load)[0]
+        return assembly.assemble(target, env, preset, files, overrides, flags)
     own = find_run(Path(target)) / CONFIG
     permit(env)
     # The run may be a stranger's.
-    load_saved_config(own, ["callbacks=null", f"runner.name={runner or 'dev'}", *overrides], load)
+    assembly.load_saved_config(own, ["callbacks=null", f"runner.name={runner or 'dev'}", *overrides])
     check_modules(read_checksummed(own), target)
-    return assemble_with_preset(None, env, "none", [own, *files], overrides, flags, load)[0]
+    return assembly.assemble(None, env, "none", [own, *files], overrides, flags)
 
 
 def _facts(found: Profile) -> dict[str, Any]:

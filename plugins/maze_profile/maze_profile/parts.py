@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from maze_compile.machine_code import Compilation
-from maze_local.lockstep.vector_env import ProcessVectorEnv
+from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.process_pool import ProcessPool
 from maze_local.queued_pool import QueuedPool
 from maze_onpolicy.collect.resident import ResidentSampler
@@ -39,7 +39,7 @@ PARTS = {
     "rest": "all else",
 }
 """Each part, and what it contains."""
-_ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, ProcessVectorEnv, NativeVectorEnv)
+_ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, PooledVectorEnv, NativeVectorEnv)
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     (ResidentSampler, "step", "environment"),
@@ -77,7 +77,7 @@ def measured(run: Run, watch: Stopwatch) -> Iterator[None]:
         replace(run.side_learners, "learn", "optimizer")
         replace(run.learner, "check", "optimizer")
         replace(run.algorithm, "warm_up", "batches")
-        replace(run, "store", "checkpoints")
+        replace(run.saving, "store", "checkpoints")
         _replace(stack, run.algorithm, "batches", _timed_batches(run.algorithm.batches, watch))
         _replace(stack, run, "evaluate", _evaluation(run.evaluate, watch))
         yield
@@ -103,7 +103,9 @@ _MISSING = object()
 def _timed(call: Callable[..., Any], part: str, watch: Stopwatch) -> Callable[..., Any]:
     @wraps(call)
     def timed(*arguments: Any, **named: Any) -> Any:
-        if not watch.running or watch.inside("evaluation"):
+        # Where workers step the environments, waiting for them is the time of the environments.
+        inside = watch.inside("evaluation") or (part == "workers" and watch.inside("environment"))
+        if not watch.running or inside:
             return call(*arguments, **named)
         watch.enter(part)
         try:

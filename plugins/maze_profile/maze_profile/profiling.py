@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from maze_core.plugins import discovery
 from maze_core.run import api
 from maze_profile.parts import PARTS, measured, training_seconds
 from maze_profile.stopwatch import Stopwatch, cost_of_a_change
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.plugins.config.run import RunConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
 
 _ALWAYS = ("environment", "acting", "batches", "rest")
@@ -44,7 +42,7 @@ class Profile:
         return self.env_steps / training_seconds(self.seconds)
 
 
-def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.load) -> Profile:
+def take_profile(config: RunConfig, seconds: float) -> Profile:
     """Train for about `seconds`, at least one update, and return where they went.
 
     The run has no callbacks and lies in a temporary folder. Its final evaluation is left out.
@@ -54,7 +52,7 @@ def take_profile(config: RunConfig, seconds: float, load: Loader = discovery.loa
     """
     config = config.model_copy(update={"callbacks": {}})
     with TemporaryDirectory(prefix="maze-profile-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
-        run = stack.enter_context(closing(api.start(config, Path(folder) / "run", load=load)))
+        run = stack.enter_context(closing(api.start(config, Path(folder) / "run")))
         watch = Stopwatch(_settle(run))
         stack.enter_context(measured(run, watch))
         _limit(run, watch, seconds)

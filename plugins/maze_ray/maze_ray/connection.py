@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.environment_variables import Variables, changed_since, put_back, variables_set
 from maze_core.base.errors import ConfigError, LostError, RunError
-from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.files import GuardedFolder
+from maze_core.base.foreign_settings import Variables, changed_since, put_back, variables_set
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
 from maze_core.base.local_modules import is_current_folder
 from maze_ray.log import RayLog, error_output_kept, kept_in

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from maze_core.base.environment_variables import variables_set
+from maze_core.base.foreign_settings import variables_set
 
 WORKERS = {"RAY_worker_niceness": "0", "RAY_prestart_worker_first_driver": "0"}
 """Variables for a Ray of our own, unless the user has set them. Its workers have the driver's priority: Ray's own

@@ -31,7 +31,8 @@ _Normalizing = gymnasium.wrappers.NormalizeReward
 def demonstrations(run: Run, env: VectorEnv, path: Path, where: str) -> Trajectories:
     """Return the recorded episodes at a path, with rewards in the units of a run's own environments.
 
-    Arguments as for `maze_offpolicy.collect.demonstrations.load_demonstrations`.
+    `maze_offpolicy.collect.demonstrations` calls it for a path to a recording, or a folder of recordings, that the
+    setting `where` names; `env`: the training environments.
 
     Raises:
         TrajectoryError: there is no recording, or one is damaged, has other spaces or an action that its mask forbids.

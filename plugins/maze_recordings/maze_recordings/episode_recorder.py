@@ -14,7 +14,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.stepper import Stepper
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
@@ -76,7 +76,7 @@ def play(
     with ExitStack() as stack:
         if planning is not None and isinstance(agent, NetworkAgent):
             agent = stack.enter_context(releasing(planning.agent(agent, env, seeds)))
-        stepper.begin(recording.room({}))
+        stepper.reset(recording.next_buffer({}))
         following = 0
         while following < count and not stopped():
             stepper.step(agent, recording)
@@ -132,7 +132,7 @@ class _Recording:
         if isinstance(env, SerialVectorEnv | AgentsVectorEnv):
             env.keep_raw()
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays, since the current ones may be kept."""
         return allocate(self._specs, (self._rows,))
 

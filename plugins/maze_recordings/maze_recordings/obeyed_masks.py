@@ -8,7 +8,7 @@ import numpy as np
 from maze_offpolicy.models.joint_actions import JointActions
 
 from maze_core.base.tree import take_rows
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_recordings.recording_files import TrajectoryError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pydantic import PositiveInt
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable
 from maze_core.base.tree import Tree, concat_trees, copy_tree
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.wrappers.carry import reward_meter
 from maze_core.plugins.base import Plugin

@@ -11,7 +11,6 @@ from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.frames import TRIED, FrameStack, find_stacks
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.progress import progress_bar
 from maze_core.base.saved_state import Anything, varies
 from maze_core.base.seeding import Purpose, generator, load_random_state, random_state
 from maze_core.base.tree import take_rows, to_device
@@ -19,6 +18,7 @@ from maze_core.envs.spaces import space_specs
 from maze_recordings.demonstrations import in_units_of
 from maze_recordings.loader import load_trajectories
 from maze_recordings.obeyed_masks import check_masks, row_chunks, row_tensors
+from maze_recordings.progress import progress_bar
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from maze_core.base.errors import RunError
 from maze_core.base.interruption import Preempted, exit_code_of, graceful_interrupts, pass_on
 from maze_core.base.process_state import torch_threads
-from maze_core.base.progress import Report
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.collect.agents.network import NetworkAgent, NoiseByRow
 from maze_core.collect.agents.rule import RuleAgent
@@ -20,10 +19,10 @@ from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.collect.pools.workers import Task
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.in_process import in_turn
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.several.vector_env import in_turn
 from maze_core.envs.vector import Episode
-from maze_core.envs.wrappers.twins import forgotten
+from maze_core.envs.wrappers.remembering import forgotten
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.run import EvaluationConfig
@@ -32,6 +31,7 @@ from maze_core.run.episodes.statistics import summarize
 from maze_core.run.saved.run_dir import versions
 from maze_recordings.episode_recorder import Played, play
 from maze_recordings.films import open_recorder
+from maze_recordings.progress import Report
 from maze_recordings.writer import TrajectoryWriter, check_free
 
 if TYPE_CHECKING:
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
 
     from maze_core.collect.agents.looking_ahead import PlannerSource, Planning
     from maze_core.collect.pools.workers import Shared, WorkerPool
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.discovery import Loader
     from maze_core.run.run import Run
     from maze_recordings.episode_recorder import AgentOf
 
@@ -100,11 +99,10 @@ class PluginPolicy:
     """Plays with a policy plugin."""
 
     config: PluginConfig
-    plugin: type[Any]
 
     def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
         """Return a function that builds agents which share one policy. Errors as for `build_policy_plugin`."""
-        policy = build_policy_plugin(self.config, observation_space, action_space, lambda kind, name: self.plugin)
+        policy = build_policy_plugin(self.config, observation_space, action_space)
         return lambda rngs: RuleAgent(policy, rngs, action_space)
 
     def about(self) -> dict[str, Any]:
@@ -186,14 +184,15 @@ def task_of_plugin(
     wrappers: tuple[PluginConfig, ...],
     seed: int,
     video: Path | None = None,
-    load: Loader = discovery.load,
 ) -> RolloutTask:
     """Return a task that plays a policy plugin in an environment."""
-    builder = EnvBuilder(env, wrappers, seed, "rollout", load, EvaluationConfig().max_episode_steps)
+    builder = EnvBuilder(
+        env, wrappers, seed=seed, purpose="rollout", max_episode_steps=EvaluationConfig().max_episode_steps
+    )
     trial = replace(builder, purpose="trial")
     if not builder.several_agents and (note := forgotten(lambda: trial.single(0))) is not None:
         to_stderr(f"note: {note}. Here the episodes depend on those before them, and on --workers.")
-    return RolloutTask(builder, PluginPolicy(policy, load("policy", policy.name)), seed, video=video)
+    return RolloutTask(builder, PluginPolicy(policy), seed, video=video)
 
 
 def rollout_of_run(
@@ -207,7 +206,6 @@ def rollout_of_run(
     runner: PluginConfig | None,
     seed: int,
     look_ahead: bool,
-    load: Loader,
 ) -> list[Trajectory]:
     """Play episodes with a run's current policy; return their trajectories. Arguments as of `RunContext.rollout`.
 
@@ -224,7 +222,6 @@ def rollout_of_run(
             record=record,
             wrapped_rewards=wrapped_rewards,
             watch=played.append,
-            load=load,
             stop=stop,
         )
     finally:
@@ -254,7 +251,6 @@ def roll_out(
     wrapped_rewards: bool = False,
     report: Report | None = None,
     watch: Callable[[Trajectory], object] | None = None,
-    load: Loader = discovery.load,
     stop: list[str] | None = None,
 ) -> list[Episode]:
     """Play episodes 0 … episodes - 1, record them as they are played, and return their statistics in order.
@@ -270,7 +266,6 @@ def roll_out(
         wrapped_rewards: record the rewards after the wrappers, too.
         report: called with the number of finished episodes and of all.
         watch: called with every episode in order.
-        load: how the runner's class is found.
         stop: receives what interrupted it, `Ctrl-C` or `SIGTERM`; nothing is played once it is not empty.
 
     Raises:
@@ -287,7 +282,7 @@ def roll_out(
         stack.enter_context(tolerant_output())
         preemption = stack.enter_context(graceful_interrupts(stop.append, _TO_STOP))
         try:
-            pool = _pool(task, len(blocks), workers, runner, load)
+            pool = _pool(task, len(blocks), workers, runner)
             stack.enter_context(releasing(pool or task))
             played = _played(task, blocks, pool, lambda: bool(stop))
             for episode in played if record is None else _recorded(played, task, record, wrapped_rewards, stack):
@@ -341,15 +336,13 @@ def _writer(task: RolloutTask, folder: Path, wrapped_rewards: bool) -> Trajector
         env.close()
 
 
-def _pool(
-    task: RolloutTask, blocks: int, workers: int | None, config: PluginConfig | None, load: Loader
-) -> WorkerPool | None:
+def _pool(task: RolloutTask, blocks: int, workers: int | None, config: PluginConfig | None) -> WorkerPool | None:
     """Return workers that play blocks, at most one per block; None if this process plays."""
     if config is None:
         if workers in (None, 1):
             return None
-        config = load("runner", "local").Config(name="local")
-    return CheckedRunner(config, load).workers(task, workers, most=blocks)
+        config = discovery.load("runner", "local").Config(name="local")
+    return CheckedRunner(config).workers(task, workers, most=blocks)
 
 
 def _played(

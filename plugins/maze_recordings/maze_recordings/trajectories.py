@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import Space
 
 from maze_core.base.tree import Tree, take_rows
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_recordings.recording_files import Description, EpisodeRecord, TrajectoryError
 
 

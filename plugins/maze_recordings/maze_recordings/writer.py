@@ -14,7 +14,7 @@ from maze_core.base import files
 from maze_core.base.errors import RunError
 from maze_core.base.file_systems import flush
 from maze_core.base.tree import map_tree
-from maze_core.data.trajectory import Trajectory
+from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import LeafSpec
 from maze_recordings.recording_files import (
     EPISODES,

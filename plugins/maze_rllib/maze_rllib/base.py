@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_recordings.loader import load_trajectories
 from maze_recordings.obeyed_masks import check_masks
+from maze_recordings.progress import progress_bar
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.progress import progress_bar
 from maze_core.base.saved_state import refused
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss

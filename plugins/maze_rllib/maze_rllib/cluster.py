@@ -9,7 +9,6 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.plugins.discovery import load
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig
@@ -46,7 +45,7 @@ def _workers(runner: PluginConfig) -> int:
     """Return the number of processes that step environments: 0 on `dev`."""
     if runner.name == "dev":
         return 0
-    return int(load("runner", runner.name)(runner).default_workers if runner.name == "ray" else _local(runner))
+    return int(runner.plugin_class("runner")(runner).default_workers if runner.name == "ray" else _local(runner))
 
 
 def _local(runner: Any) -> int:

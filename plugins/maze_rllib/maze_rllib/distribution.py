@@ -17,7 +17,7 @@ from maze_core.models.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from maze_core.models.tree_distribution import TreeDistribution
+from maze_core.models.distributions.base import TreeDistribution
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree

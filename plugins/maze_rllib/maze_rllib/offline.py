@@ -12,7 +12,7 @@ from ray.rllib.offline.offline_data import OfflineData
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 
 from maze_core.base.tree import take_rows
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 
 if TYPE_CHECKING:
     from maze_recordings.trajectories import Trajectories

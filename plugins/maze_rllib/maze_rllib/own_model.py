@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import map_tree, to_arrays
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import flatten_space
+from maze_core.envs.spaces import flatten_space, is_image
 from maze_core.models.distributions import BoxScale
-from maze_core.models.inputs import FlatInput, is_image
+from maze_core.models.inputs import FlatInput
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.backends import cudnn
 
-from maze_core.base.environment_variables import put_back
+from maze_core.base.foreign_settings import put_back
 
 _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 

@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.environment_variables import Variables, changed_since, put_back
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.files import GuardedFolder
+from maze_core.base.foreign_settings import Variables, changed_since, put_back
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
-from maze_core.plugins.discovery import load
 from maze_rllib.randomness import kept
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class RaySession:
         self._share: Any = None
         """The runner's connection to a cluster."""
         if runner is not None and runner.name == "ray":
-            self._share = load("runner", "ray")(runner).connect()
+            self._share = runner.plugin_class("runner")(runner).connect()
         self._ours = not ray.is_initialized()
         self._folder: GuardedFolder | None = None
         """Where Ray keeps its sockets and logs, if it was started here."""

@@ -11,9 +11,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from maze_core.base.errors import MazeError, RunError
-from maze_core.envs.checks import MisfitError, first_bad_row, is_number, is_set, non_finite, not_a_number
+from maze_core.envs.checks import (
+    MisfitError,
+    failure,
+    first_bad_row,
+    is_number,
+    is_set,
+    naming,
+    non_finite,
+    not_a_number,
+    place,
+)
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.faults import failure, naming, place
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
 from maze_core.plugins.closing import release

@@ -14,14 +14,13 @@ from torch.nn import functional as F
 
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, SquashedGaussian
 from maze_core.models.distributions.base import sum_last
-from maze_core.models.distributions.box import HALF_LOG_2PI
-from maze_core.models.distributions.gaussian import log_tanh_slope
-from maze_core.models.masks import joined_mask
+from maze_core.models.distributions.continuous import HALF_LOG_2PI, log_tanh_slope
+from maze_core.models.inputs import joined_mask
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.models.distributions import BoxScale
-    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.models.distributions.base import TreeDistribution
 
 _REACHABLE = 0.98
 # Target entropy of a choice as a share of its largest entropy (Christodoulou 2019, arXiv 1910.07207).

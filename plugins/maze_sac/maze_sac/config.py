@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from maze_offpolicy.collect.collector import steps_of_each
+from maze_offpolicy.collect.sizes import steps_of_each
 from maze_offpolicy.models.stacked_norms import Norm
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 

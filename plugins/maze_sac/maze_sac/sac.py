@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Box
-from maze_offpolicy.collect.collector import ReplayCollector
-from maze_offpolicy.collect.memory import ReplayMemory, TargetMemory, memory_builder
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory, memory_builder
 from maze_offpolicy.learn.critics import critics_of
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.models.joint_actions import JointActions, check_log_probs, check_reparametrised

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.base.tree import TensorTree
-    from maze_core.models.distributions.routed import RoutedLeaf
-    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.models.distributions.base import TreeDistribution
+    from maze_core.models.several.routing import RoutedLeaf
 
 
 def decide_in_turns(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:

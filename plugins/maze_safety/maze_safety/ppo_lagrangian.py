@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from maze_offpolicy.models.critics import build_critics
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.returns import generalized_advantages
 from maze_onpolicy.learn.advantages import advantage_rows, normalized, rollout_values

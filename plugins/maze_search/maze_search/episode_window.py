@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.free_ram import check_memory
-from maze_core.base.saved_state import Count, Leaf, OrEmpty, OrLeftOut, varies
+from maze_core.base.free_ram import check_ram
+from maze_core.base.saved_state import Array, Count, OrEmpty, OrLeftOut, varies
 from maze_core.base.tree import copy_tree, gather_rows, put_rows, stack_trees, take_rows
 from maze_core.envs.spaces import allocate, allocated_bytes
 
@@ -33,7 +33,7 @@ class EpisodeWindow:
     """
 
     def __init__(self, columns: dict[str, LeafSpec], capacity: int, num_envs: int, where: str, what: str) -> None:
-        check_memory(allocated_bytes(columns, (capacity,)), capacity, where, what=what)
+        check_ram(allocated_bytes(columns, (capacity,)), capacity, where, what=what)
         self._rows, self._capacity = allocate(columns, (capacity,)), capacity
         self._written = 0
         """Rows put so far, overwritten ones included."""
@@ -73,7 +73,7 @@ class EpisodeWindow:
     def state(self) -> dict[str, Any]:
         """Return the window, and the rows that wait."""
         waiting = [row for rows in self.waiting for row in rows]
-        rows = {key: Leaf(leaf.dtype, (None, *leaf.shape[1:])) for key, leaf in self._rows.items()}
+        rows = {key: Array(leaf.dtype, (None, *leaf.shape[1:])) for key, leaf in self._rows.items()}
         some = {key: OrLeftOut(leaf) for key, leaf in rows.items()}  # without what the end of the episode tells
         return {
             "written": varies(self._written, Count()),

@@ -12,8 +12,7 @@ from maze_core.base.tree import Tree, subtree, take_rows
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import Batch
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import Batch, to_tensors
 from maze_core.envs.spaces import LeafSpec, allocate, space_specs
 from maze_search.episode_window import EpisodeWindow
 
@@ -64,7 +63,7 @@ class SelfPlay(Collector):
     def play(self, steps: int) -> None:
         """Let every environment take some steps."""
         if not self._stepper.started:
-            self._stepper.begin(self._now)
+            self._stepper.reset(self._now)
         self._stepper.step(self._agent, self, steps)
 
     def sample(self, count: int) -> Batch:
@@ -74,7 +73,7 @@ class SelfPlay(Collector):
 
     # The sink
 
-    def room(self, obs: Tree) -> Tree:
+    def next_buffer(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
         return self._spare
 

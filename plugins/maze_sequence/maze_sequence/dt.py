@@ -11,9 +11,8 @@ from maze_recordings.recorded_steps import RecordedOrder, check_without_steps, l
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import take_rows
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, Loss, to_tensors
 from maze_core.data.sequences import Sequences
-from maze_core.data.tensors import to_tensors
 from maze_core.learn.algorithm import Algorithm, learning_parameters
 from maze_core.models.memory import distribution_of
 from maze_core.plugins.hookspecs import hookimpl

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from maze_core.base.errors import ConfigError
 from maze_core.models.blocks import MLP, Dense, activation_function
-from maze_core.models.encoders import MlpEncoder
+from maze_core.models.inputs import MlpEncoder
 from maze_set_models.attention import AttentionLayer
 
 if TYPE_CHECKING:

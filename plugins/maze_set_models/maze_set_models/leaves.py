@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.inputs import is_image
+from maze_core.envs.spaces import is_image
 from maze_set_models.config import Block, SetTemplateConfig
 
 PRESENT_SUFFIX = "_present"

@@ -9,8 +9,7 @@ import typer
 
 from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
-from maze_core.cli.algorithm_flags import with_algorithm_flags
-from maze_core.cli.option_paths import placed
+from maze_core.cli.options import placed, with_algorithm_flags
 
 if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep

@@ -37,23 +37,23 @@ def execute(job: SweepJob) -> JobEnd:
 
 def _train(job: SweepJob) -> RunSummary:
     from maze_core.collect.policies.said_classes import said_classes
-    from maze_core.plugins.config.assembly import load_run_config
+    from maze_core.plugins.config.assembly import Assembly
     from maze_core.run import api
     from maze_core.run.saved.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.run.saved.run_dir import lock
 
-    run_dir, load = Path(job.run_dir), said_classes(job.classes)
+    run_dir, assembly = Path(job.run_dir), Assembly(said_classes(job.classes))
     if run_dir.is_symlink():
         raise ConfigError(f"{run_dir} is a link, which is not followed here")
     if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
-        return api.resume(run_dir, load=load, agreed=job.config)
+        return api.resume(run_dir, assembly=assembly, agreed=job.config)
     if run_dir.exists():  # killed before its first checkpoint: nothing to resume
         old = run_dir.with_name(files.leftover(run_dir.name, "old"))
         with lock(run_dir):  # the open lock would keep the folder there on some file systems
             files.rename(run_dir, old, run_dir.parent)
         files.discard(old, old.parent)
     source = None if job.init_from is None else Path(job.init_from)
-    return api.train(load_run_config(job.config, load=load), run_dir, source, preset=job.preset, load=load)
+    return api.train(assembly.load_run_config(job.config), run_dir, source, preset=job.preset)
 
 
 def _print_to(log: Path) -> None:

@@ -17,11 +17,11 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.files import write_bytes
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import DEFAULTS, assemble_with_preset, find_preset
+from maze_core.plugins.config.assembly import DEFAULTS, INSTALLED, Assembly
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.checksummed_yaml import checksummed, read_verified
 from maze_core.plugins.config.explain import combined, explain
-from maze_core.plugins.config.external_fields import elsewhere, reaches
+from maze_core.plugins.config.permissions import Permissions
 from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge
 from maze_core.plugins.config.record import CONFIG
@@ -90,7 +90,7 @@ class SweepPlan(ConfigModel):
     def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(seeds))  # a run of its own for each
 
-    def run_config(self, point: Point, load: discovery.Loader = discovery.load) -> tuple[RunConfig, str]:
+    def run_config(self, point: Point, assembly: Assembly = INSTALLED) -> tuple[RunConfig, str]:
         """Return the configuration of a point's runs, without a seed, and the preset contained in it.
 
         Raises:
@@ -98,9 +98,7 @@ class SweepPlan(ConfigModel):
         """
         flags = _with_point({**self.named, **self.overrides}, point)
         parent = None if self.init_from is None else Path(self.init_from) / CONFIG
-        return assemble_with_preset(
-            preset=self.preset, files=[dict(self.config)], flags=flags, load=load, parent=parent
-        )
+        return assembly.assemble_with_preset(preset=self.preset, files=[dict(self.config)], flags=flags, parent=parent)
 
 
 def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -> SweepPlan:
@@ -162,26 +160,27 @@ def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
         raise ConfigError(f"trials may be added, not dropped: there are {before.trials}", "--trials")
 
 
-def check_reaches(begun: Raw, typed: Raw, folder: Path, load: discovery.Loader = discovery.load) -> None:
+def check_reaches(begun: Raw, typed: Raw, folder: Path) -> None:
     """Raise ConfigError if a begun sweep would write or connect elsewhere, and the command does not say the same.
 
     `begun` is the plan in the sweep's folder, which may come from someone else.
     """
     if all(begun.get(key) == typed.get(key) for key in _SETTING):
         return
-    said = {(each.where, each.text) for layer in _layers(typed, folder, load) for each in reaches(layer, load)}
-    for layer in _layers(begun, folder, load):
-        for each in elsewhere(layer, load, folder / PLAN):
+    permissions = Permissions()
+    said = {(each.where, each.text) for layer in _layers(typed, folder) for each in permissions.reaches(layer)}
+    for layer in _layers(begun, folder):
+        for each in permissions.elsewhere(layer, folder / PLAN):
             if (each.where, each.text) not in said:
                 hint = f"To allow it, repeat the whole command that began the sweep, with {each.where} and its value."
                 raise ConfigError(each.problem(folder / PLAN), each.where, hint)
 
 
-def _layers(plan: Raw, folder: Path, load: discovery.Loader) -> Iterator[Raw]:
+def _layers(plan: Raw, folder: Path) -> Iterator[Raw]:
     """Yield what a plan sets in the configuration of a run, one layer for each way to combine values to search."""
     config, overrides, over = (each if isinstance(each, dict) else {} for each in map(plan.get, _VALUES))
     named = {"algorithm.name": plan.get("algorithm"), "env.id": plan.get("env"), **overrides}
-    base = merge(merge(merge({}, DEFAULTS), _named_preset(plan, config, load)), config)
+    base = merge(merge(merge({}, DEFAULTS), _named_preset(plan, config)), config)
     for point in _points(over, folder):
         settings = _with_point(named, point)
         yield assign(base, [(tuple(str(path).split(".")), value) for path, value in settings.items()])
@@ -216,12 +215,12 @@ def _chooses(path: str, dimension: Dimension, other: str) -> bool:
     )
 
 
-def _named_preset(plan: Raw, config: Raw, load: discovery.Loader) -> Raw:
+def _named_preset(plan: Raw, config: Raw) -> Raw:
     """Return the preset of the current folder that a plan names, which may come from anyone; else nothing."""
     name = plan.get("preset") or "auto"
     name = config.get("preset", name) if name == "auto" else name
     parts = {"algorithm": plan.get("algorithm"), "env": plan.get("env") or {}}
-    found = None if name == "auto" else find_preset(name, merge(merge({}, config), parts), load)
+    found = None if name == "auto" else INSTALLED.find_preset(name, merge(merge({}, config), parts))
     return {} if found is None or found.preset_folder.trusted else found.content
 
 
@@ -255,8 +254,9 @@ def _searcher(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> Pl
         errors.append(ConfigError("must be the name of an installed searcher", "searcher.name"))
         return None
     try:
-        model: type[PluginConfig] = load("searcher", name).Config
-        return model.model_validate(raw)
+        plugin = load("searcher", name)
+        model: type[PluginConfig] = plugin.Config
+        return model.model_validate(raw).bound_to(plugin)
     except ConfigError as error:
         errors.append(ConfigError(error.message, "searcher.name", error.hint))
     except ValidationError as error:

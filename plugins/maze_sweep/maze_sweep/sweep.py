@@ -16,6 +16,7 @@ from maze_core.base.terminal_text import argument
 from maze_core.collect.policies.said_classes import SaidClasses
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
+from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.direct_calls import named
 from maze_core.run.saved.run_dir import lock, new_folder
 from maze_sweep.guard import GivenUp, GuardedSearcher
@@ -62,7 +63,7 @@ class Sweep:
         self._folder = None if folder is None else folder.absolute()
         self._lock: IO[bytes] | None = None
         self.interrupted_by: str | None = None
-        self._load = functools.cache(load)
+        self._assembly = Assembly(functools.cache(load))
         self._classes = tuple(sorted(load.names)) if isinstance(load, SaidClasses) else ()
         self._refused: ConfigError | None = None
         self._watched = MetricWatch(plan.metric, plan.space)
@@ -70,7 +71,7 @@ class Sweep:
         self.trials: list[Trial] = []
         self._values_told = 0
         self._read_earlier()
-        searcher = self._load("searcher", plan.searcher.name)
+        searcher = plan.searcher.plugin_class("searcher")
         with named("searcher", plan.searcher.name, " cannot be built"):
             self.searcher: Searcher = searcher(plan.searcher)
         self._guarded = GuardedSearcher(self.searcher, plan.searcher.name)
@@ -80,7 +81,7 @@ class Sweep:
     def _read_earlier(self) -> None:
         """Take the plan and the trials from the folder, if there are any."""
         if self._folder is not None and (before := read_plan(self._folder)):
-            self._before = make_plan(before, self._load)
+            self._before = make_plan(before, self._assembly.load)
             check_continues(self.plan, self._before, self._folder)
             self.trials = read_trials(self._folder, self.plan)
 
@@ -98,11 +99,11 @@ class Sweep:
             ConfigError: a point does not fit, or an environment cannot be built.
         """
         self._check_learned()
-        check_copies(self.plan, self._load)
-        check_runs(self.plan, probes(self.plan.space), self._load)
+        check_copies(self.plan, self._assembly)
+        check_runs(self.plan, probes(self.plan.space), self._assembly)
         if self.searcher.foresees:
             self._setup_searcher(Path())
-            check_runs(self.plan, map(self._guarded.foreseen, range(self.total_trials)), self._load)
+            check_runs(self.plan, map(self._guarded.foreseen, range(self.total_trials)), self._assembly)
 
     def look(self) -> None:
         """Take the states of all runs from the folder, to rank them; nothing is run or written."""
@@ -175,7 +176,7 @@ class Sweep:
         plan = self.plan
         try:
             if self._folder is None:
-                first, _ = plan.run_config(next(probes(plan.space)), self._load)
+                first, _ = plan.run_config(next(probes(plan.space)), self._assembly)
                 self._folder = new_folder(first.env_title, plan.algorithm, "sweep")
                 return True
             self._folder.mkdir(parents=True)
@@ -331,7 +332,7 @@ class Sweep:
         if all(run.state == "failed" for run in trial.runs):  # outside of the space
             return
         try:
-            trial.config, trial.preset = self.plan.run_config(trial.point, self._load)
+            trial.config, trial.preset = self.plan.run_config(trial.point, self._assembly)
         except ConfigError as error:
             for run in trial.runs:
                 run.state, run.reason = "failed", " ".join(str(error).split())

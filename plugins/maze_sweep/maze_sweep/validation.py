@@ -12,10 +12,10 @@ from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.external_fields import Outside, marked_fields
-from maze_core.plugins.discovery import Loader
 from maze_sweep.searchers.space import Choices, Dimension, Point, Space
 
 if TYPE_CHECKING:
+    from maze_core.plugins.config.assembly import Assembly
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
     from maze_sweep.plan import SweepPlan
@@ -30,7 +30,7 @@ def probes(space: Space) -> Iterator[Point]:
             yield {**first, path: value}
 
 
-def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
+def check_runs(plan: SweepPlan, points: Iterable[Point], assembly: Assembly) -> None:
     """Assemble the configuration of every point, check it with its algorithm and its policies, and build every
     environment once.
 
@@ -45,21 +45,21 @@ def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
     filled: set[str] = set()
     for point in points:
         try:
-            config, _ = plan.run_config(point, load)
-            load("algorithm", config.algorithm.name)(config.algorithm).check(config)
-            _check_policies(config, load)
-            _check_environment(config, load, built)
+            config, _ = plan.run_config(point, assembly)
+            config.algorithm.plugin_class("algorithm")(config.algorithm).check(config)
+            _check_policies(config)
+            _check_environment(config, built)
             if plan.init_from is not None:
-                _check_weights(config, Path(plan.init_from), load, filled)
+                _check_weights(config, Path(plan.init_from), filled)
         except ConfigError as error:
             problems.setdefault(str(error), error)
     if problems:
         raise combined(list(problems.values()))
 
 
-def check_copies(plan: SweepPlan, load: Loader) -> None:
+def check_copies(plan: SweepPlan, assembly: Assembly) -> None:
     """Raise ConfigError if the runs are copied to one address, which holds one run."""
-    config, _ = plan.run_config(next(probes(plan.space)), load)
+    config, _ = plan.run_config(next(probes(plan.space)), assembly)
     to = getattr(config.callbacks.get("mirror"), "to", "{run}")
     if "{run}" not in to:
         raise ConfigError(
@@ -73,17 +73,17 @@ def _extremes(dimension: Dimension) -> tuple[object, ...]:
     return dimension.values if isinstance(dimension, Choices) else (dimension.at(0.0), dimension.at(1.0))
 
 
-def _check_policies(config: RunConfig, load: Loader) -> None:
+def _check_policies(config: RunConfig) -> None:
     """Raise ConfigError for a parameter of algorithm or wrappers that names no policy."""
     wrappers = {f"wrappers.{number}": each for number, each in enumerate(config.wrappers)}
     for place, part in {"algorithm": config.algorithm, **wrappers}.items():
         for field, mark in marked_fields(type(part)).items():
             named = getattr(part, field, None) if mark.kind is Outside.PLUGIN else None
             if named is not None:
-                policy_part(named, f"{place}.{field}", load)
+                policy_part(named, f"{place}.{field}", part)
 
 
-def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None:
+def _check_environment(config: RunConfig, built: set[str]) -> None:
     """Build the environment as the runs will, unless an equal one was built already."""
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.in_process import vector_env
@@ -91,19 +91,19 @@ def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None
     key = _key(config.env, *config.wrappers)
     if key not in built:
         built.add(key)
-        vector_env(EnvBuilder(config.env, config.wrappers, 0, "evaluation", load), 1).close()
+        vector_env(EnvBuilder(config.env, config.wrappers, purpose="evaluation"), 1).close()
 
 
-def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[str]) -> None:
+def _check_weights(config: RunConfig, source: Path, filled: set[str]) -> None:
     """Load another run's weights into a policy as the runs will, unless an equal one was checked already."""
     key = _key(config.env, *config.wrappers, config.model) + config.algorithm.name
     if key in filled:
         return
     filled.add(key)
+    from maze_core.run.building import load_parameters  # imports torch
     from maze_core.run.run import Run
-    from maze_core.run.saved.initial_parameters import load_parameters  # imports torch
 
-    with closing(Run(config.model_copy(update={"seed": 0}), load=load, to_act=True)) as run:
+    with closing(Run(config.model_copy(update={"seed": 0}), to_act=True)) as run:
         run.build_policy()
         load_parameters(run.policy, source)
 

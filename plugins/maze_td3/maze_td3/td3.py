@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Box, Dict
-from maze_offpolicy.collect.collector import ReplayCollector, steps_of_each
+from maze_offpolicy.collect.replay_collector import ReplayCollector
+from maze_offpolicy.collect.sizes import steps_of_each
 from maze_offpolicy.learn.critics import critics_of
 from maze_offpolicy.learn.deterministic import (
     DeterministicTargets,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.learn.advantages import advantage_rows, normalized
 
 from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl

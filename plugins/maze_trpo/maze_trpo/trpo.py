@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from maze_onpolicy.collect.collector import RolloutCollector
+from maze_onpolicy.collect.rollout_collector import RolloutCollector
 from maze_onpolicy.learn.advantages import advantage_rows, normalized
 from maze_onpolicy.learn.divergence import check_divergence
 from maze_onpolicy.learn.parameters import policy_parameters

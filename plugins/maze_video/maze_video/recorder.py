@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.blame import blame
-from maze_core.base.environment_variables import variables_set
 from maze_core.base.errors import ConfigError
+from maze_core.base.foreign_settings import variables_set
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
@@ -140,7 +140,7 @@ class FilmRecorder:
         env: VectorEnv
         if builder.several_agents:
             made = [_AgentsCamera(builder.agents_env(index), reel) for index, reel in enumerate(reels)]
-            env = AgentsVectorEnv(made.__getitem__, num_envs, tell_agents=builder.tell_agents)
+            env = AgentsVectorEnv(made.__getitem__, num_envs, agent_ids=builder.agent_ids)
         else:
             env = SerialVectorEnv(lambda index: _Camera(builder(index), reels[index]), num_envs)
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from maze_view.plain import column, rounded, rows
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_view.insight import Insight
     from maze_view.play import Heard
 

@@ -17,7 +17,7 @@ from maze_core.models.memory import hears, remembers
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_core.models.policy import Policy
 
 _ROWS = 512

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import PositiveFloat
 
 from maze_core.base import files
-from maze_core.base.environment_variables import variables_set
-from maze_core.base.folder_settings import refuse_settings_here
-from maze_core.cli.loggers.point_logger import PointLogger
+from maze_core.base.foreign_settings import refuse_settings_here, variables_set
 from maze_core.cli.loggers.points import (
     Point,
+    PointLogger,
     best_files,
     final_values,
     points_so_far,

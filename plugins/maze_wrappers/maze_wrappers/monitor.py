@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.averages import RunningMoments
+from maze_core.base.metrics import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import flatten_space
 from maze_core.envs.wrappers.carry import METRICS

@@ -52,7 +52,8 @@ class NormalizeObservations(Plugin):
         self, observation_space: Space[Any], action_space: Space[Any], config: Any
     ) -> Generator[None, nn.Module, nn.Module]:
         """Give the policy a normaliser; it replaces that of `model.normalize_observations`."""
-        from maze_core.models.inputs import input_spaces, is_image
+        from maze_core.envs.spaces import is_image
+        from maze_core.models.inputs import input_spaces
         from maze_core.models.normalizer import Estimation, ObservationNormalizer, is_float
         from maze_core.models.policy import Policy
 

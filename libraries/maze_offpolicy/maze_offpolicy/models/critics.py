@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.spaces import is_image
 from maze_core.models.blocks import activation_function, members
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import FlatInput, critic_spaces, is_image
+from maze_core.models.inputs import FlatInput, MlpEncoder, critic_spaces
 from maze_offpolicy.models.critic_memories import CriticMemories
 from maze_offpolicy.models.stacked_norms import StackedBatchRenorm, StackedLayerNorm, dropped
 

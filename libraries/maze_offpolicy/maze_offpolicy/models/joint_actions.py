@@ -15,7 +15,7 @@ from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
 from maze_core.models.distributions.chosen import default_name, fitting, name_of
-from maze_core.models.masks import joined_mask
+from maze_core.models.inputs import joined_mask
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.free_ram import check_memory
-from maze_core.base.saved_state import Count, Leaf, check_range, varies
+from maze_core.base.free_ram import check_ram
+from maze_core.base.saved_state import Array, Count, check_range, varies
 from maze_core.base.tree import gather_rows, subtree, take_rows
-from maze_core.data.batch import Batch
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import Batch, to_tensors
 from maze_core.envs.several.actors import ELAPSED
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_offpolicy.replay.frames import FrameStore, frames_for
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from maze_onpolicy.data.transitions import Transitions
 
     from maze_core.base.tree import Tree
-    from maze_core.data.trajectory import Trajectory
+    from maze_core.data.rollout import Trajectory
     from maze_core.envs.vector import StepResult
     from maze_offpolicy.replay.priorities import Priorities
     from maze_offpolicy.replay.transforms import Transform
@@ -105,7 +104,7 @@ class ReplayBuffer(Ring):
         """The frames of the leaves that are stacks."""
         frames = sum(frames_for(capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
         needed = allocated_bytes(specs, (capacity,)) + self._index_bytes + frames
-        check_memory(needed, capacity, self._where)
+        check_ram(needed, capacity, self._where)
         super().__init__(specs, capacity)
         self._limits = row_limits(*self._spaces, stacks)
         self._obs, self._actions = subtree(self.columns, "obs/"), subtree(self.columns, "action/")
@@ -361,8 +360,8 @@ class ReplayBuffer(Ring):
         """
         state: dict[str, Any] = {"selector": self.selector.state()}
         if len(self._latest):
-            rows = {name: Leaf(spec.dtype, (None, *spec.shape)) for name, spec in self.specs.items()}
-            latest = Leaf(self._latest.dtype, self._latest.shape, _NONE, 2**53)
+            rows = {name: Array(spec.dtype, (None, *spec.shape)) for name, spec in self.specs.items()}
+            latest = Array(self._latest.dtype, self._latest.shape, _NONE, 2**53)
             state["first"] = varies(self.settled, Count())
             state["rows"] = varies(self.read(self.settled, self.open), rows)
             state["latest"] = varies(self._latest.copy(), latest)

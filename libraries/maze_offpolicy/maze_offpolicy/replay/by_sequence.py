@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Count, Leaf, OrNone, varies
+from maze_core.base.saved_state import Array, Count, OrNone, varies
 from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
+from maze_core.data.batch import to_tensors
 from maze_core.data.sequences import Sequences
-from maze_core.data.tensors import to_tensors
 from maze_offpolicy.replay.priorities import SequencePriorities, tree_bytes
 from maze_offpolicy.replay.selectors import Drawn, Selector
 from maze_offpolicy.replay.sequence_index import SequenceIndex, repeated
@@ -242,8 +242,8 @@ class BySequence(Selector):
             "burn_in": varies(self.burn_in, Count()),
             "lanes": {
                 **copy_tree(self._lanes()),
-                "steps": varies(self._steps.copy(), Leaf(self._steps.dtype, self._steps.shape, 0, self.length)),
-                "burnt": varies(self._burnt.copy(), Leaf(self._burnt.dtype, self._burnt.shape, 0, self.burn_in + 1)),
+                "steps": varies(self._steps.copy(), Array(self._steps.dtype, self._steps.shape, 0, self.length)),
+                "burnt": varies(self._burnt.copy(), Array(self._burnt.dtype, self._burnt.shape, 0, self.burn_in + 1)),
             },
             "remembered": copy_tree(self._state),
             "priorities": varies(priorities, OrNone(priorities)),

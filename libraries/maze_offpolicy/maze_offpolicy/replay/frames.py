@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.free_ram import check_memory
+from maze_core.base.free_ram import check_ram
 from maze_core.envs.spaces import LeafSpec, Specs
 from maze_offpolicy.replay.ring import Ring, Slots
 
@@ -222,7 +222,7 @@ class FrameStore(Ring):
         self._grow(frames + frames // 4)
 
     def _grow(self, larger: int) -> None:
-        check_memory(larger * self.frame.nbytes, len(self._shown), self._where)
+        check_ram(larger * self.frame.nbytes, len(self._shown), self._where)
         numbers = np.arange(self.oldest, self.rows)
         grown = np.zeros((larger, *self.frame.shape), self.frame.dtype)
         grown[numbers % larger] = self._frames[numbers % self.capacity]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.saved_state import Count, Leaf, Number, varies
+from maze_core.base.saved_state import Array, Count, Number, varies
 
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6
@@ -112,7 +112,7 @@ class Priorities:
         """Return the priorities of rows `oldest` to `end - 1`, and the largest so far. Row n has slot n % capacity."""
         values = self[np.arange(oldest, end) % self.capacity]
         return {
-            "values": varies(values, Leaf(np.dtype(np.float32), (None,), 0.0, np.inf)),
+            "values": varies(values, Array(np.dtype(np.float32), (None,), 0.0, np.inf)),
             "largest": varies(self.largest, Number(float(np.finfo(np.float32).tiny))),
             "end": varies(end, Count()),
         }

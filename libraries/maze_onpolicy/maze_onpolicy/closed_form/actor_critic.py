@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from maze_core.data.batch import Batch, Loss
-from maze_core.learn.written_out import written_out
+from maze_core.learn.gradients import written_out
 from maze_core.models.blocks import Dense
-from maze_core.models.encoders import MlpEncoder
-from maze_core.models.heads import CategoricalHead, GaussianHead
+from maze_core.models.families import CategoricalHead, GaussianHead
+from maze_core.models.inputs import MlpEncoder
 from maze_core.models.plain import are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
 from maze_onpolicy.closed_form.distributions import CategoricalDensity, Density, GaussianDensity

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from maze_core.models.distributions.box import HALF_LOG_2PI
+from maze_core.models.distributions.continuous import HALF_LOG_2PI
 
 if TYPE_CHECKING:
-    from maze_core.models.heads import CategoricalHead, GaussianHead
+    from maze_core.models.families import CategoricalHead, GaussianHead
 
 
 class Density(Protocol):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from maze_core.base.tree import TensorTree, Tree
-    from maze_core.collect.agents.memory import RowMemory
+    from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.vector import StepResult
 
     LogProbs = Callable[[Tree, Tree, Tree], np.ndarray]
@@ -36,7 +36,7 @@ class Assembler:
         self.open = np.zeros(rows, bool)
         """[N] The rows that have an open transition."""
         self._fresh = np.zeros(rows, bool)
-        """[N] The rows that have acted since `judge`."""
+        """[N] The rows that have acted since `keep_log_probs`."""
         self.obs: Tree = {}
         """What the open actions were chosen from, leaves [N, …]; empty before the first."""
         self.actions: Tree = {}
@@ -49,7 +49,7 @@ class Assembler:
         self.before: Tree = {} if memory is None else memory.snapshot(rows)
         """What was remembered before the open transitions, leaves [N, …]."""
         self.log_prob = np.full(rows, np.nan, np.float32)
-        """[N] Log-probabilities of the open actions with the parameters of their time; nan: not judged yet."""
+        """[N] Log-probabilities of the open actions with the parameters of their time; nan: not computed yet."""
 
     def add(self, obs: Tree, actions: Tree, result: StepResult, following: Tree) -> Transitions:
         """Return the transitions that a step of all rows completes; arguments as for `Sink.add`.
@@ -106,7 +106,7 @@ class Assembler:
         """Replace leaves [N, …] of what was remembered before the open transitions."""
         self.before |= copy_tree(to_arrays(leaves))
 
-    def judge(self, log_prob: LogProbs) -> None:
+    def keep_log_probs(self, log_prob: LogProbs) -> None:
         """Keep the log-probabilities of the open actions, before the parameters change.
 
         `log_prob`: returns those of K rows from observations, actions and what was remembered, leaves [K, …].

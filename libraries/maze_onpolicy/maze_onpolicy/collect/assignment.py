@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.base.tree import copy_tree, subtree, take_rows
+from maze_core.base.tree import copy_tree, put_rows, subtree, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.noise_plan import NoisePlan, PlannedExploration, PlannedNoise
 from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
-from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.policy import acting_arrays
-from maze_onpolicy.collect.sampler import RolloutSink, Sampler
+from maze_core.data.batch import to_tensors
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
+from maze_onpolicy.collect.rollout_sink import RolloutSink, allocate_samples
+from maze_onpolicy.collect.sampler import fill
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
@@ -44,40 +45,34 @@ class CollectAssignment:
     threads: int
     """Torch's threads, on which the last digits of large products may depend."""
 
-    def begin(self, env: SerialVectorEnv, share: Share) -> Gatherer:
+    def begin(self, env: SerialVectorEnv, share: Share) -> ShareCollector:
         """Return what collects with a share of the environments."""
-        return Gatherer(self, env, share)
+        return ShareCollector(self, env, share)
 
 
-class Gatherer:
-    """Collects the rollouts of a share of the environments, all of whose chance was drawn by the driver."""
+class ShareCollector:
+    """Collects the rollouts of a share of the environments. All that chance decides was drawn by the driver."""
 
     def __init__(self, assignment: CollectAssignment, env: SerialVectorEnv, share: Share) -> None:
         torch.set_num_threads(assignment.threads)
         policy, change = assignment.policy, assignment.change
-        self._env, self._share, self._seeds = env, share, assignment.seeds
+        self._env, self._share = env, share
         self._noise = PlannedNoise()
         self._exploration = None if change is None else PlannedExploration(change)
         self._parameters = acting_arrays(policy)
-        self._sampler = Sampler(
-            policy,
-            env,
-            assignment.n_steps,
-            assignment.seeds,
-            self._noise,
-            exploration=self._exploration,
-            wrapped=self._of_share,
-            rows=share.total,
-            complete=True,
+        # It computes the rows of all shares, since the last digits of a product depend on their number.
+        network = (
+            NetworkAgent.sampling(policy, share.total, self._noise)
+            if self._exploration is None
+            else NetworkAgent.exploring(policy, share.total, self._exploration)
         )
-        self._given: _GivenSteps | None = None
-
-    def _of_share(self, network: Agent) -> Agent:
-        """Return an agent that acts for the share alone."""
-        if not isinstance(network, NetworkAgent):
-            raise TypeError(f"a network acts in a worker, not {type(network).__name__}")
-        self._memory = network.memory
-        return WorkerAgent(network, self._share)
+        self._memory, self._stepper = network.memory, Stepper(env, assignment.seeds)
+        sink = RolloutSink(env, allocate_samples(network, env, assignment.n_steps), complete=True)
+        self._own = WorkerAgent(network, share), sink
+        self._agent: Agent = self._own[0]
+        """Who acts in the rollout that is under way."""
+        self._sink = sink
+        """What takes the steps of the rollout that is under way."""
 
     def begin(self, arrays: Arrays, obs: Tree, actions: Tree | None = None) -> None:
         """Begin the next steps from these observations, leaves [n, …].
@@ -85,9 +80,18 @@ class Gatherer:
         `arrays`: the parameters, what was drawn, and what the policy remembers. `actions`: those to take instead of the
         policy's, leaves [T, n, …].
         """
-        self._given = None if actions is None else _GivenSteps(self._env, self._seeds, obs, actions)
-        if self._given is not None:
-            return
+        if actions is None:
+            self._agent, self._sink = self._own
+            self._take_over(arrays)
+        else:
+            self._agent, self._sink = GivenActions(actions), RolloutSink(self._env, copy_tree(actions), complete=True)
+        put_rows(self._sink.current, slice(None), obs)
+        self._stepper.continue_from(self._sink.carry(), [])  # the driver's agent has begun the episodes
+        self._agent.refresh()
+        self._agent.expect(len(self._sink.rollout.rewards))
+
+    def _take_over(self, arrays: Arrays) -> None:
+        """Let the policy be as it is in the driver."""
         for name, leaf in self._parameters.items():
             leaf[...] = arrays[name]
         plan = NoisePlan.among(arrays)
@@ -96,16 +100,26 @@ class Gatherer:
             self._exploration.take(plan.explored)
         if self._memory is not None:
             self._memory.replace(to_tensors(copy_tree(subtree(arrays, MEMORY))))
-        self._sampler.stand(obs)
-        self._sampler.begin()
 
     def advance(self, seconds: float) -> Rollout | int:
-        """Go on for so many seconds; return the rollout, or the number of steps so far."""
-        if self._given is not None:
-            return self._given.advance(seconds)
-        if not self._sampler.advance(seconds):
-            return self._sampler.steps
-        rollout = self._sampler.finish()
+        """Go on for so many seconds, at least one step; return the rollout, or the number of steps so far."""
+        sink, deadline, at_once = self._sink, time.monotonic() + seconds, 1
+        n_steps = len(sink.rollout.rewards)
+        with torch.inference_mode():
+            while sink.steps < n_steps:
+                fill(sink, self._stepper, self._agent, min(at_once, n_steps - sink.steps))
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                # Looking at the clock costs as much as a step of a quick environment.
+                at_once = 2 * at_once if left > 0.9 * seconds else 1
+        if sink.steps < n_steps:
+            return sink.steps
+        sink.check_masks(n_steps)
+        return self._finished(sink.rollout)
+
+    def _finished(self, rollout: Rollout) -> Rollout:
+        """Return a rollout with what its environments and the policy remember after it."""
         rollout.carry = list(self._env.episode_memory)
         if self._memory is not None:
             own = slice(self._share.first, self._share.first + self._share.count)
@@ -113,30 +127,8 @@ class Gatherer:
         return rollout
 
 
-class _GivenSteps:
-    """Takes steps with actions that were chosen elsewhere, leaves [T, n, …]."""
-
-    def __init__(self, env: SerialVectorEnv, seeds: EpisodeSeeds, obs: Tree, actions: Tree) -> None:
-        steps = len(next(iter(actions.values())))
-        self._env, self._steps, self._agent = env, steps, _Given(actions)
-        arrays = allocate(space_specs(env.observation_space, "observation"), (steps + 1, env.num_envs))
-        for key, leaf in arrays.items():
-            leaf[0] = obs[key]
-        self._sink = RolloutSink(arrays, copy_tree(actions), complete=True)
-        self._stepper = Stepper(env, seeds)
-        self._stepper.stand(take_rows(arrays, 0))
-
-    def advance(self, seconds: float) -> Rollout | int:
-        """Go on for so many seconds; return the rollout, or the number of steps so far."""
-        self._stepper.advance(self._agent, self._sink, self._steps - self._sink.steps, seconds)
-        if self._sink.steps < self._steps:
-            return self._sink.steps
-        self._sink.rollout.carry = list(self._env.episode_memory)
-        return self._sink.rollout
-
-
-class _Given(Agent):
-    """Takes the actions that it was given, step by step."""
+class GivenActions(Agent):
+    """Takes actions that were chosen before, step by step: leaves [T, n, …], in environment units."""
 
     def __init__(self, actions: Tree) -> None:
         self._actions, self._step = actions, -1

@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.base.tree import put_rows, take_rows
-from maze_core.collect.agents.network import NetworkAgent, SharedNoise, draws_itself
+from maze_core.collect.agents.agent import Choice
+from maze_core.collect.agents.network import draws_itself
 from maze_core.collect.stepper import Stepper
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.models.policy import acting_arrays
 from maze_onpolicy.collect.assignment import MEMORY, CollectAssignment
+from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.sampler import critic_memory_after
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.collect.agents.agent import Agent
     from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.network import NetworkAgent
     from maze_core.collect.agents.rule import RuleAgent
     from maze_core.collect.stepper import Sink
     from maze_core.data.rollout import Rollout
     from maze_core.plugins.hookspecs import Run
 
 _FEW = 64
+"""The most steps with actions that are known ahead: between two such pieces Ctrl-C is heard."""
 _LARGEST = 2**28
 """Bytes that the observations of a rollout for replay may take: workers hold them until it is complete."""
 
@@ -38,7 +42,7 @@ def can_share(run: Run, exploration: Exploration | None) -> bool:
     are, or what one generator of torch has drawn for the rows before.
     """
     return (
-        run.has_collectors
+        run.environments.has_collectors
         and run.device.type == "cpu"
         and actors_of(run.observation_space) is None
         and (exploration is None or exploration.change is not None)
@@ -57,40 +61,43 @@ def can_share_replay(run: Run, n_steps: int, num_envs: int, exploration: Explora
     )
 
 
-class RemoteCollector:
-    """Lets the workers of environments take some steps of all of them.
+class RemoteStepper(Stepper):
+    """Steps environments on workers, which also take some steps on their own: the same as a `Stepper` does here.
 
     Workers have no state of their own: one that was lost is replaced by another, which does the same again.
 
     Args:
-        agent: draws the noise.
         env: environments of workers that can `gather`.
+        seeds: the seeds of their episodes.
+        network: acts in the workers; what chance decides is drawn from it.
         n_steps: steps of each environment at a time.
         counted: as for `NetworkAgent.ahead`.
         on_steps: called within long collections, with the number of steps of environments since the last call.
     """
 
     def __init__(
-        self, agent: NetworkAgent, env: Any, n_steps: int, on_steps: Callable[[int], None], *, counted: bool
+        self,
+        env: Any,
+        seeds: EpisodeSeeds,
+        network: NetworkAgent,
+        n_steps: int,
+        on_steps: Callable[[int], None],
+        *,
+        counted: bool,
     ) -> None:
-        self._agent, self._env = agent, env
-        self._n_steps, self._on_steps, self._counted = n_steps, on_steps, counted
+        super().__init__(env, seeds)
+        self.env: Any = env
+        self._network, self._n_steps = network, n_steps
+        self._on_steps, self._counted = on_steps, counted
 
     @staticmethod
     def of(
-        run: Run,
-        env: Any,
-        agent: NetworkAgent,
-        seeds: EpisodeSeeds,
-        n_steps: int,
-        exploration: Exploration | None,
-        *,
-        counted: bool,
-    ) -> RemoteCollector | None:
+        run: Run, env: Any, seeds: EpisodeSeeds, network: NetworkAgent, n_steps: int, *, counted: bool
+    ) -> RemoteStepper | None:
         """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
         if not hasattr(env, "gather") or agents_of(env):
             return None
-        change = None if exploration is None else exploration.change
+        change = None if network.exploration is None else network.exploration.change
         assignment = CollectAssignment(run.policy, change, seeds, n_steps, torch.get_num_threads())
         if not env.assign(assignment):  # such as a model that was defined in a notebook
             return None
@@ -98,69 +105,66 @@ class RemoteCollector:
         def show(steps: int) -> None:
             run.progress.env_steps += steps
 
-        return RemoteCollector(agent, env, n_steps, show, counted=counted)
+        return RemoteStepper(env, seeds, network, n_steps, show, counted=counted)
 
-    def take(self, stepper: Stepper, agent: RuleAgent, sink: Sink, steps: int) -> bool:
-        """Let all environments take steps with the actions of another agent, at most so many; False if it has to see.
+    def collect(self, sink: Sink | None = None) -> Rollout:
+        """Let all environments take the next `n_steps`, which a sink sees as if they were taken here.
 
-        They are few, so that Ctrl-C is heard.
+        `reset` or `restore` comes first. The next call overwrites the arrays that are returned.
         """
-        actions = agent.ahead(min(steps, self._n_steps, _FEW))
-        if actions is not None:
-            stepper.follow(agent, sink, self._env.take(actions, self._on_steps))
-        return actions is not None
-
-    def collect(self, stepper: Stepper) -> Rollout:
-        """Let all environments take the next steps. Then come `Stepper.follow` or `Stepper.stand`, and `remember`."""
-        agent, rows = self._agent, self._env.num_envs
-        stepper.announce(agent)
-        memory = {} if agent.memory is None else agent.memory.snapshot(rows)
+        if self._obs is None:
+            raise RuntimeError("the environments have not been reset")
+        network, rows = self._network, self.env.num_envs
+        self.begin_episodes(network)
+        memory = {} if network.memory is None else network.memory.snapshot(rows)
         arrays = {
-            **acting_arrays(agent.policy),
-            **agent.ahead(self._n_steps, rows, counted=self._counted).arrays(),
+            **acting_arrays(network.policy),
+            **network.ahead(self._n_steps, rows, counted=self._counted).arrays(),
             **{MEMORY + key: leaf for key, leaf in memory.items()},
         }
-        rollout: Rollout = self._env.gather(arrays, self._on_steps)
+        rollout: Rollout = self.env.gather(arrays, self._on_steps)
         rollout.memory = memory
+        if sink is None:
+            put_rows(self._obs, slice(None), take_rows(rollout.obs, -1))
+            self._begun = rollout.ended[-1].nonzero()[0].tolist()
+        else:
+            self._follow(network, sink, rollout)
+        if network.memory is not None:
+            network.memory.replace(to_tensors(rollout.after))
         return rollout
 
-    def remember(self, rollout: Rollout) -> None:
-        """Let the agent remember what the policy did after a rollout."""
-        if self._agent.memory is not None:
-            self._agent.memory.replace(to_tensors(rollout.after))
+    def take(self, agent: RuleAgent, sink: Sink, steps: int) -> bool:
+        """Let all environments take some steps with the actions of a rule, at most so many; False if it has to see."""
+        actions = agent.ahead(min(steps, self._n_steps, _FEW))
+        if actions is not None:
+            self._follow(agent, sink, self.env.take(actions, self._on_steps))
+        return actions is not None
+
+    def _follow(self, agent: Agent, sink: Sink, rollout: Rollout) -> None:
+        """Let agent and sink see steps that workers took, as if they were taken here."""
+        obs = self._obs or {}
+        for actions, result, after in rollout.steps():
+            self.begin_episodes(agent)
+            following = sink.next_buffer(obs)
+            put_rows(following, slice(None), after)
+            self._obs, self._begun = following, result.begun
+            sink.add(obs, Choice(actions, actions), result, following)
+            obs = following
 
 
 class RemoteSampler:
     """Collects the rollouts of N environments from workers; the same as `Sampler` does in this process.
 
     Args:
-        agent: a network, which acts in the workers.
-        env: environments of workers.
-        seeds: the seeds of the episodes.
-        remote: lets the workers collect.
+        network: acts in the workers.
+        stepper: lets them step.
     """
 
-    def __init__(self, agent: NetworkAgent, env: Any, seeds: EpisodeSeeds, remote: RemoteCollector) -> None:
-        self._agent, self._remote = agent, remote
-        agent.stand(env.num_envs)
-        self._stepper = Stepper(env, seeds)
+    def __init__(self, network: NetworkAgent, stepper: RemoteStepper) -> None:
+        self._network, self._stepper = network, stepper
+        env = stepper.env
         self._obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         self._rollout: Rollout | None = None
-
-    @staticmethod
-    def of(
-        run: Run,
-        env: Any,
-        n_steps: int,
-        seeds: EpisodeSeeds,
-        noise: torch.Generator,
-        exploration: Exploration | None,
-    ) -> RemoteSampler | None:
-        """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
-        drawn = SharedNoise(env.num_envs, noise) if exploration is None else None
-        agent = NetworkAgent(run.policy, drawn, exploration=exploration, fast_rows=env.num_envs)
-        remote = RemoteCollector.of(run, env, agent, seeds, n_steps, exploration, counted=False)
-        return None if remote is None else RemoteSampler(agent, env, seeds, remote)
 
     @property
     def rollout(self) -> Rollout:
@@ -171,22 +175,19 @@ class RemoteSampler:
 
     def collect(self) -> Rollout:
         """Let every environment take the steps of a rollout; the returned arrays are overwritten by the next call."""
-        stepper, agent = self._stepper, self._agent
-        if not stepper.started:
-            stepper.begin(self._obs)
-        self._rollout = rollout = self._remote.collect(stepper)
-        put_rows(self._obs, slice(None), take_rows(rollout.obs, -1))
-        stepper.stand(self._obs, rollout.ended[-1].nonzero()[0].tolist())
-        if agent.memory is not None:
-            self._remote.remember(rollout)
-            agent.memory.replace(critic_memory_after(agent.policy, rollout))
+        network = self._network
+        if not self._stepper.started:
+            self._stepper.reset(self._obs)
+        self._rollout = rollout = self._stepper.collect()
+        if network.memory is not None:
+            network.memory.replace(critic_memory_after(network.policy, rollout))
         return rollout
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy, as `Sampler.state` does."""
-        return {**self._stepper.state(), **self._agent.state()}
+        return {**self._stepper.state(), **self._network.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; the workers replay unfinished episodes."""
-        self._agent.load_state(state)
+        self._network.load_state(state)
         self._stepper.restore(state, self._obs)

@@ -14,10 +14,9 @@ from maze_core.base.saved_state import OrNone, varies
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
+from maze_core.data.batch import concat_tensors, to_tensors
 from maze_core.data.rollout import Rollout
-from maze_core.data.tensors import concat_tensors, to_tensors
-from maze_core.envs.checks import MisfitError, check_info
-from maze_core.envs.faults import naming
+from maze_core.envs.checks import MisfitError, check_info, naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.recorded_state import Recorded
 from maze_core.envs.spaces import allocate, space_specs
@@ -98,7 +97,7 @@ class ResidentSampler:
             RunError: the environment failed, or returned what cannot be used.
         """
         if not self._started:
-            self._stand(lambda out: self._env.reset(self._seeds, out))
+            self._begin(lambda out: self._env.reset(self._seeds, out))
         for leaf in self._obs.values():
             leaf[0] = leaf[-1]
         self._ends_given.clear()
@@ -121,12 +120,12 @@ class ResidentSampler:
         """Restore the result of `state()`; new episodes begin."""
         self._noise.load_state(state)
         if state["env"] is not None:
-            self._stand(lambda out: self._env.restore(self._seeds, state["env"], out))
+            self._begin(lambda out: self._env.restore(self._seeds, state["env"], out))
 
-    def _stand(self, begin: Callable[[Tree], None]) -> None:
-        """Begin episodes, and go on from their first observations."""
+    def _begin(self, write: Callable[[Tree], None]) -> None:
+        """Go on from the current observations, which `write` puts into an array after it has begun episodes."""
         out = allocate(space_specs(self._env.observation_space, "observation"), (self._env.num_envs,))
-        begin(out)
+        write(out)
         for key, leaf in to_tensors(out).items():
             self._obs[key][-1].copy_(leaf)
         self._started = True

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.pools.workers import Shared, Task
-from maze_core.envs.faults import naming
+from maze_core.envs.checks import naming
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.wrappers.twins import remembering
-from maze_core.models.parameters import load_arrays
+from maze_core.envs.wrappers.remembering import remembering
 from maze_core.plugins.closing import release
+from maze_onpolicy.collect.parameter_arrays import load_arrays
 from maze_onpolicy.collect.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class TaskRollouts(Task):
         load_arrays(self._policy, job.parameters)
         seeds = EpisodeSeeds(self.seed, Purpose.PLUGIN, (self.stream, 1, *job.path))
         noise = torch_generator(self.seed, Purpose.PLUGIN, self.stream, 2, *job.path)
-        return Sampler(self._policy, self._envs_of(job.task), self.steps, seeds, noise).collect()
+        network = NetworkAgent.sampling(self._policy, self.num_envs, noise)
+        return Sampler(network, self._envs_of(job.task), self.steps, seeds).collect()
 
     def close(self) -> None:
         """Close the environments."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from maze_core.base.averages import RunningMoments
-from maze_core.base.saved_state import Count, Entries, Leaf, Number, varies
+from maze_core.base.metrics import RunningMoments
+from maze_core.base.saved_state import Array, Count, Entries, Number, varies
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.rounding import nearly_equal
 
@@ -77,7 +77,7 @@ class RewardScale:
         """Return the statistics and the running returns. `columns`: N, of all sources, where known."""
         return {
             "spreads": varies({group: asdict(spread) for group, spread in self._spreads.items()}, _SPREADS),
-            "returns": varies(dict(self._returns), Entries(Leaf(np.dtype(np.float64), (columns,)), Count())),
+            "returns": varies(dict(self._returns), Entries(Array(np.dtype(np.float64), (columns,)), Count())),
         }
 
     def load_state(self, state: dict[str, Any], episodes: bool = True) -> None:

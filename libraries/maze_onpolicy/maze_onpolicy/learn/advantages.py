@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from maze_core.base.tree import TensorTree, flat_rows, take_rows
-from maze_core.data.batch import Batch, Loss, weighted_mean
+from maze_core.data.batch import Batch, Loss, concat_tensors, to_tensors, weighted_mean
 from maze_core.data.rollout import carried_rows
-from maze_core.data.tensors import concat_tensors, to_tensors
 from maze_core.models.memory import remembers
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.returns import explained_variance, generalized_advantages

@@ -15,8 +15,8 @@ from maze_onpolicy.learn.parameters import policy_parameters
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
+    from maze_core.models.distributions.base import TreeDistribution
     from maze_core.models.policy import Policy
-    from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.plugins.hookspecs import Run
 
 

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.tree import TensorTree, concat_trees
-from maze_core.data.tensors import to_tensors
+from maze_core.data.batch import to_tensors
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.several.actors import TURN, actors_of
+from maze_core.models.blocks import in_evaluation_mode
 from maze_core.models.memory import separate_rows
-from maze_core.models.modes import in_evaluation_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from maze_core.base.tree import select_rows, with_rows
-from maze_core.data.sequences import Pieces, Sequences, following_rows
-from maze_core.data.tensors import concat_tensors, to_tensors
+from maze_core.data.batch import concat_tensors, to_tensors
+from maze_core.data.sequences import Sequences
+from maze_onpolicy.data.pieces import Pieces, following_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

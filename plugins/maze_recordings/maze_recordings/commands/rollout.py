@@ -12,7 +12,7 @@ import typer
 from maze_core.base.local_modules import allow_local_modules
 from maze_core.base.terminal_text import argument
 from maze_core.cli import output
-from maze_core.cli.start_up import lasting_imports
+from maze_core.cli.group import lasting_imports
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig
@@ -71,9 +71,9 @@ def rollout(
       maze rollout runs/first --episodes 3 --stochastic --video films
     """
     from maze_core.base.errors import ConfigError
-    from maze_core.base.progress import progress_bar
     from maze_core.base.seeding import draw_seed
     from maze_core.run.saved.run_dir import find_run
+    from maze_recordings.progress import progress_bar
 
     with lasting_imports():
         from maze_recordings.rollouts import roll_out, statistics_of
@@ -172,19 +172,18 @@ def _of_plugin(
     video: Path | None,
 ) -> RolloutTask:
     from maze_core.base.errors import ConfigError
-    from maze_core.cli.option_paths import env_layer
+    from maze_core.cli.options import env_layer
     from maze_core.collect.policies.said_classes import said_classes
-    from maze_core.plugins.config.assembly import env_config, policy_config
+    from maze_core.plugins.config.assembly import Assembly, env_config
     from maze_recordings.rollouts import task_of_plugin
 
     if policy is None or (env is None and source is None):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
-    load = said_classes(policy)
-    acting = policy_config(policy, mine, load)
+    acting = Assembly(said_classes(policy)).policy_config(policy, mine)
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
     env_part, wrapped = env_config(env_layer(source, env), names, [text for text in overrides if text not in mine])
-    return task_of_plugin(acting, env_part, wrapped, seed, video, load)
+    return task_of_plugin(acting, env_part, wrapped, seed, video)
 
 
 def _refuse(reason: str, hint: str, **options: Any) -> None:

@@ -30,8 +30,8 @@ def info(
       maze trajectories info demos
       maze trajectories info demos --json
     """
-    from maze_core.base.progress import progress_bar
     from maze_recordings.loader import load_trajectories, recordings
+    from maze_recordings.progress import progress_bar
 
     with progress_bar(f"loading {folder}") as report:
         data = load_trajectories(folder, report=report)

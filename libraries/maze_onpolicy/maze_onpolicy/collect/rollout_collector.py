@@ -1,0 +1,166 @@
+"""Collects the rollouts of an on-policy run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+
+from maze_core.base.free_ram import check_ram
+from maze_core.base.saved_state import OrLeftOut, varies
+from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
+from maze_core.base.tree import flat_rows, take_rows
+from maze_core.collect.agents.network import training_agent
+from maze_core.collect.collector import Collector
+from maze_core.data.batch import to_tensors
+from maze_core.envs.several.actors import actors_of
+from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.envs.vector import copies_of
+from maze_core.plugins.config.params import setting
+from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper, can_share
+from maze_onpolicy.collect.resident import ResidentSampler
+from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.collect.several_agents import AgentGroups, actor_metrics
+from maze_onpolicy.data.reward_scale import RewardScale
+
+if TYPE_CHECKING:
+    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.network import NetworkAgent
+    from maze_core.data.rollout import Rollout
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.models.normalizer import ObservationNormalizer
+    from maze_core.plugins.hookspecs import Run
+
+
+def _check_rollout(run: Run, num_envs: int, n_steps: int) -> None:
+    """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
+    specs = space_specs(run.observation_space, "observation")
+    needed = 2 * allocated_bytes(specs, (n_steps + 1, run.rows_of(num_envs)))
+    check_ram(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
+
+
+def learn_observations(normalizer: ObservationNormalizer | None, rollout: Rollout, device: torch.device) -> None:
+    """Let a normaliser on `device`, if there is one, learn from the observations of a rollout that were acted on."""
+    if normalizer is not None:
+        valid = None if rollout.valid.all() else torch.from_numpy(rollout.valid.reshape(-1)).to(device)
+        obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device)
+        normalizer.update(obs, valid)
+
+
+class RolloutCollector(Collector):
+    """Steps the training environments of a run with its policy and updates the run's counters.
+
+    Args:
+        run: provides environments, policy and counters.
+        n_steps: steps of each environment in one rollout.
+        num_envs: number of environments.
+        exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
+        reward_scale: scales the rewards of each rollout, after plugins have changed it; None: rewards stay as they are.
+    """
+
+    calls: ClassVar[tuple[str, ...]] = ("wrap_agent", "build_planner", "change_rollout")
+
+    def __init__(
+        self,
+        run: Run,
+        n_steps: int,
+        num_envs: int = 8,
+        exploration: Exploration | None = None,
+        reward_scale: RewardScale | None = None,
+    ) -> None:
+        self._run = run
+        run.hooks.announce(*self.calls)
+        run.explores = exploration is not None
+        self._reward_scale = reward_scale
+        self._actors = actors_of(run.observation_space)
+        self._groups = AgentGroups(run)
+        plain = not run.hooks.wraps_agent and run.planning("training") is None
+        shared = plain and can_share(run, exploration)
+        _check_rollout(run, num_envs, n_steps)
+        env = run.training_env(num_envs, collecting=shared)
+        self._rows = env.num_envs
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        network = training_agent(run, env, exploration)
+        # Steps are counted when the rollout is complete: exploration that follows the count stays as it is within one.
+        stepper = RemoteStepper.of(run, env, seeds, network, n_steps, counted=False) if shared else None
+        remote = None if stepper is None else RemoteSampler(network, stepper)
+        resident = self._resident(env, n_steps, seeds) if plain and exploration is None else None
+        self._sampler: Sampler | RemoteSampler | ResidentSampler = (
+            remote or resident or self._lockstep(network, env, n_steps, seeds)
+        )
+
+    @classmethod
+    def of(cls, run: Run, config: Any) -> Self:
+        """Return the collector that an algorithm's parameters ask for.
+
+        Args:
+            run: provides environments, policy and counters.
+            config: with `n_rollout_steps` and `num_envs`, and with `normalize_rewards` and `gamma`.
+        """
+        return cls(run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config))
+
+    def _lockstep(self, network: NetworkAgent, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> Sampler:
+        """Return a sampler that steps the environments together, one forward for all."""
+        run, copies = self._run, copies_of(env)
+        agent = run.planning_agent(network, env, seeds) or run.hooks.wrap_agent(run, network, env)
+        return Sampler(network, env, n_steps, seeds, agent=agent, on_step=lambda: self._show_progress(copies))
+
+    def _resident(self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> ResidentSampler | None:
+        """Return a sampler whose rollouts stay on the device, where the environment and all who read them allow it."""
+        run, copies = self._run, copies_of(env)
+        if not run.algorithm.supports_tensors or run.hooks.changes_rollouts or run.config.learners > 1:
+            return None
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
+        return ResidentSampler.of(run.policy, env, n_steps, seeds, noise, lambda: self._show_progress(copies))
+
+    @property
+    def on_workers(self) -> bool:
+        """True where workers take the steps of a collection on their own, False where this process leads each step."""
+        return isinstance(self._sampler, RemoteSampler)
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last rollout."""
+        return self._sampler.rollout
+
+    def collect(self) -> Rollout:
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call.
+
+        Where agents have different networks, `extra` names the `group` of each row: their advantages have different
+        scales, since each agent has rewards of its own. Plugins may change the rollout (hook `change_rollout`).
+        """
+        rollout = self._sampler.collect()
+        self._groups.name(rollout)
+        self._run.count_env_steps(int(rollout.valid.sum()))
+        self._run.statistics.add(rollout.episodes)
+        if self._actors is not None:
+            self._run.record(actor_metrics(self._actors, self._run.action_space, rollout))
+        self._run.hooks.change_rollout(self._run, rollout)
+        if self._reward_scale is not None:
+            self._reward_scale(rollout)
+        return rollout
+
+    def _show_progress(self, steps: int) -> None:
+        self._run.progress.env_steps += steps
+
+    def update_normalizer(self) -> None:
+        """Update the policy's observation normaliser, if it has one, with this rollout.
+
+        Call it after the last optimizer step on the rollout, so that acting and the old and new log-probabilities use
+        the same statistics.
+        """
+        learn_observations(self._run.policy.normalizer, self.rollout, self._run.device)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that decides the next rollout except the policy."""
+        if self._reward_scale is None:
+            return self._sampler.state()
+        scale = self._reward_scale.state(self._rows)
+        return self._sampler.state() | {"reward_scale": varies(scale, OrLeftOut(scale))}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; unfinished episodes are replayed."""
+        if self._reward_scale is not None and "reward_scale" in state:  # else it is a new setting of a resumed run
+            self._reward_scale.load_state(state["reward_scale"])
+        self._sampler.load_state({name: value for name, value in state.items() if name != "reward_scale"})

@@ -1,0 +1,99 @@
+"""Metrics: numbers of any size, their means and deviations, and dicts of them that are complete."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from maze_core.base.errors import PluginError
+
+V = TypeVar("V")
+
+
+def as_number(value: Any) -> float:
+    """Return a number, or an array or tensor with one number, as a float.
+
+    Raises:
+        TypeError: it is something else, such as a text.
+    """
+    if getattr(value, "size", None) == 1 or getattr(value, "numel", lambda: 0)() == 1:
+        value = value.item()
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} is not a number")
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean of the values that are not nan, even if their sum exceeds the largest float.
+
+    Nan without any, or where infinities of both signs are among them.
+    """
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return math.nan
+    try:
+        return statistics.fmean(known)
+    except ValueError:  # inf - inf
+        return math.nan
+    except OverflowError:  # exact, and slower
+        return statistics.mean(known)
+
+
+def deviation(values: Iterable[float]) -> float:
+    """Return the standard deviation of the values that are not nan, divided by their number.
+
+    Nan without any, or where an infinity is among them.
+    """
+    known = [value for value in values if not math.isnan(value)]
+    if not known or any(map(math.isinf, known)):
+        return math.nan
+    return statistics.pstdev(known)
+
+
+@dataclass(slots=True)
+class RunningMoments:
+    """Count, mean and sum of squared deviations of all numbers so far."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: np.ndarray) -> None:
+        """Add numbers of any shape, at least one (merged as in Chan, Golub and LeVeque 1979, eq. 2.1)."""
+        count, mean = values.size, float(values.mean(dtype=np.float64))
+        total, delta = self.count + count, mean - self.mean
+        squares = float(np.square(values - mean, dtype=np.float64).sum())
+        self.squares += squares + delta**2 * self.count * count / total
+        self.mean += delta * count / total
+        self.count = total
+
+    @property
+    def variance(self) -> float:
+        """Mean squared deviation; 0 without numbers."""
+        return self.squares / self.count if self.count else 0.0
+
+
+class ClosedDict(dict[str, V]):
+    """A dict that refuses to be changed: a change would reach some of its readers and not others.
+
+    Copies of it are plain dicts.
+    """
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise PluginError(
+            "what is added here would reach some loggers and not others: an epoch's metrics, histograms and figures "
+            "are complete when it is reported\nNext: return metrics from the hook on_metrics; put histograms and "
+            "figures into run.histograms and run.figures there, or while the epoch is trained."
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)

@@ -1,1 +1,0 @@
-"""Environments stepped in worker processes."""
