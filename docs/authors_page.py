@@ -114,7 +114,7 @@ def _functions() -> str:
     from maze_core.learn.algorithm import learning_parameters, scheduled
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.models.memory import distribution_of, value_of
+    from maze_core.models.memory import distribution_of, remembers, value_of
 
     rows = []
     for function in (
@@ -128,6 +128,7 @@ def _functions() -> str:
             with_parameters,
             make_head,
             distribution_of,
+            remembers,
             value_of,
             twice_differentiable,
         ),

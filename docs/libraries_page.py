@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,14 @@ def _project(folder: Path) -> dict[str, list[str]]:
 def _section(folder: Path) -> str:
     needs = [each.partition(">")[0] for each in _project(folder)["dependencies"] if each.startswith("maze-")]
     head = f"{_project(folder)['description']}. `{folder.name.replace('_', '-')}` needs {', '.join(needs)}."
-    return "\n\n".join([head, *_modules(folder / folder.name)])
+    return "\n\n".join([head, *_top(folder.name), *_modules(folder / folder.name)])
+
+
+def _top(package: str) -> Iterator[str]:
+    """Yield what says which names are at the top of a package, if any are."""
+    names = getattr(importlib.import_module(package), "__all__", ())
+    if names:
+        yield f"At the top, as in `from {package} import {names[0]}`: {', '.join(map(code, names))}."
 
 
 def _modules(package: Path) -> Iterator[str]:

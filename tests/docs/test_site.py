@@ -102,16 +102,10 @@ def test_every_promised_module_and_name_is_in_the_reference(hooks: Any) -> None:
             missing += [module] if _documented(file) and module not in shown else []
     assert not missing
     index = hooks.api_index()
-    for name in maze_core.__all__:
-        home = home_of(name)
+    assert sorted(hooks.exported()) == maze_core.__all__
+    for name, home in hooks.exported().items():
         assert home in shown or f"{home}.{name}" in shown, name
         assert f"[`{name}`][maze_core." in index
-
-
-def home_of(name: str) -> str:
-    """The module that defines a name of `maze_core`."""
-    home: str = getattr(maze_core, name).__module__
-    return home if home.startswith("maze_core") else "maze_core.plugins.hookspecs"  # of pluggy's marker
 
 
 def _documented(file: Path) -> list[str]:
@@ -293,7 +287,7 @@ def test_mistakes_end_the_build(site: Path, tmp_path: Path) -> None:
 def test_the_site_documents_every_promised_name(pages: dict[Path, _Page], hooks: Any) -> None:
     ids = set().union(*(page.ids for page in pages.values()))
     wanted = {f"{module}.{name}" for module in hooks.promised() for name in _documented(hooks.path_of(module))}
-    wanted |= {f"{home_of(name)}.{name}" for name in maze_core.__all__}
+    wanted |= {f"{home}.{name}" for name, home in hooks.exported().items()}
     assert len(wanted) > 300
     assert not wanted - ids
 

@@ -1,5 +1,6 @@
 import gc
 import os
+import re
 import signal
 import threading
 import time
@@ -276,29 +277,28 @@ def test_a_pool_after_threads_of_torch_are_running(start, method):
     torch.set_num_threads(before)
 
 
-def lasting_blocks(before: set[Path]) -> set[Path]:
-    """Shared memory that was not there before and stays: tests beside this one have blocks for a moment, too."""
-    left = set(Path("/dev/shm").iterdir()) - before
-    for _ in range(100):
-        if not left:
-            break
-        time.sleep(0.1)
-        left &= set(Path("/dev/shm").iterdir())
-    return left
+def own_blocks() -> set[Path]:
+    """Return the blocks of shared memory that this process has, and whose names are still there."""
+    named = {Path(path) for path in re.findall(r"/dev/shm/\S+", Path("/proc/self/maps").read_text())}
+    return {path for path in named if path.exists()}
 
 
 def test_nothing_is_left_behind(start):
-    before = set(Path("/dev/shm").iterdir())
+    before = own_blocks()
     env, out = start(walk)
     drive(env, out, range(3))
-    pids = env.workers.pids
+    pids, blocks = env.workers.pids, own_blocks() - before
+    assert blocks
     env.close()
     env.close()
     assert not any(map(alive, pids))
+    assert not any(block.exists() for block in blocks)
     other, _ = start(walk)
+    blocks = own_blocks() - before
+    assert blocks
     os.kill(other.workers.pids[0], signal.SIGKILL)
     other.close()
-    assert not lasting_blocks(before)
+    assert not any(block.exists() for block in blocks)
 
 
 def test_workers_end_when_the_last_reference_is_gone():

@@ -1,4 +1,6 @@
+import pickle
 import sys
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -411,3 +413,13 @@ def test_a_required_value_is_described_by_a_whole_sentence_however_it_is_broken(
         "env.place: is required (Where the walk begins: `here`, at a house, or at a place of the map)",
         "env.short: is required (How far, e.g. 5 Steps)",
     ]
+
+
+def test_a_part_is_bound_to_its_class_wherever_it_goes():
+    assembly = Assembly(overlay({("callback", "mine"): EarlyStopping}))
+    part = assembly.part_config("callback", {"name": "mine", "patience": 3})
+    assert part == EarlyStopping.Config(name="mine", patience=3)
+    for each in (part, part.model_copy(update={"patience": 4}), deepcopy(part), pickle.loads(pickle.dumps(part))):
+        assert each.plugin_class("callback") is EarlyStopping
+    with pytest.raises(ConfigError, match="unknown callback 'mine'"):
+        part.bound_to(None).plugin_class("callback")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.checks import naming
 from maze_core.plugins.config.external_fields import Outside
 

@@ -49,7 +49,7 @@ class FactorySource(Plugin):
 
     @staticmethod
     def of(factory: EnvFactory) -> Any:
-        """Return a stand-in for this class, for `overlay({("env", "factory"): FactorySource.of(make)})`."""
+        """Return a stand-in for this class, as in `FactoryConfig().bound_to(FactorySource.of(make))`."""
         return given(FactorySource, factory)
 
     @hookimpl

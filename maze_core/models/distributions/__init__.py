@@ -5,8 +5,9 @@ Written for speed: no validation, no broadcasting, and lazy computation.
 
 from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.continuous import Beta, BoxScale, DiagonalGaussian, SquashedGaussian
-from maze_core.models.distributions.discrete import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions.discrete import Bernoulli, Categorical, MultiCategorical, pad_choices
 from maze_core.models.distributions.family import Family, FamilyHead
+from maze_core.models.distributions.noise import Noise, draw
 
 __all__ = [
     "Bernoulli",
@@ -18,5 +19,8 @@ __all__ = [
     "Family",
     "FamilyHead",
     "MultiCategorical",
+    "Noise",
     "SquashedGaussian",
+    "draw",
+    "pad_choices",
 ]

@@ -117,7 +117,7 @@ class PluginConfig(ConfigModel):
         Copies, also those in other processes, are bound to it too.
 
         Args:
-            plugin: the class, or what stands for it.
+            plugin: the class, or what stands for it; None: that of the installed plugin.
             named: finds the plugins that parameters name.
         """
         copy = self.model_copy()

@@ -6,24 +6,25 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from maze_onpolicy.closed_form.terms import policy_gradient_term, squared_error_term
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import actor_critic_loss, advantage_rows, normalized
-from maze_onpolicy.learn.burn_in import CriticBurnIn
-from maze_onpolicy.learn.rmsprop import RMSprop
+from maze_onpolicy import (
+    CriticBurnIn,
+    RMSprop,
+    RolloutCollector,
+    actor_critic_loss,
+    advantage_rows,
+    normalized,
+    policy_gradient_term,
+    squared_error_term,
+)
 
 from maze_a2c.config import A2CConfig
-from maze_core.data.batch import ROW_WEIGHT, Batch, Loss
-from maze_core.learn.algorithm import Algorithm, learning_parameters
-from maze_core.learn.optimizers.adam import Adam
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import ROW_WEIGHT, Adam, Algorithm, Batch, Loss, hookimpl
+from maze_core.learn.algorithm import learning_parameters
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.run.run import Run
+    from maze_core import Optimizer, Policy, Run
 
 
 class A2C(Algorithm):

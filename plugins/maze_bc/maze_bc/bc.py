@@ -19,20 +19,26 @@ from torch import Tensor
 
 from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
-from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Anything, Count, varies
-from maze_core.base.seeding import GeneratorState, Purpose, generator, load_random_state
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.models.memory import distribution_of, remembers
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import (
+    Algorithm,
+    Batch,
+    ConfigError,
+    Count,
+    Loss,
+    Purpose,
+    distribution_of,
+    generator,
+    hookimpl,
+    remembers,
+    varies,
+)
+from maze_core.base.saved_state import Anything
+from maze_core.base.seeding import GeneratorState, load_random_state
 
 if TYPE_CHECKING:
     from maze_recordings.trajectories import Trajectories
 
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import Policy, Run, RunConfig
 
 VALIDATION_LOSS = "validation/loss"
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class BCConfig(AlgorithmConfig):

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.base.tree import map_tree, take_rows
-from maze_core.data.batch import Batch, to_tensors
-from maze_core.data.sequences import Sequences
-from maze_core.models.memory import distribution_of, separate_rows
+from maze_core import Batch, Sequences, distribution_of, map_tree, take_rows, to_tensors
+from maze_core.models.memory import separate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from maze_recordings.trajectories import Trajectories
 
-    from maze_core.base.tree import TensorTree, Tree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree, Tree
 
 CHUNK = 1024
 """Rows of one forward pass without gradients."""

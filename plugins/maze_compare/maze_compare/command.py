@@ -281,7 +281,7 @@ def _rivals(policies: Sequence[str] | None, runs: Sequence[RunRecord], metric: s
 
 
 def _some(records: list[RunRecord]) -> list[RunRecord]:
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
 
     if not records:
         raise ConfigError("no run matches these filters", hint="Next: maze runs list")
@@ -300,7 +300,7 @@ def _value_at(config: Any, path: Sequence[str]) -> Any:
 
 
 def _check(option: str, value: str, known: Sequence[str]) -> None:
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.plugins.config.explain import nearest
 
     if value not in known:

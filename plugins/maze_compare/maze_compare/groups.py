@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_compare.records import RunRecord
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.metrics import mean
 from maze_core.base.terminal_text import printable
 

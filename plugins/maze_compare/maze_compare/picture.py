@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from maze_compare.curves import Axis, Curve
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.foreign_settings import refuse_settings_here
 from maze_core.base.terminal_text import printable
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.plain_json import is_count, is_number
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw

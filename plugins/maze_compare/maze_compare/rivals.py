@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_compare.groups import Group, number, spread
 from maze_compare.records import RunRecord
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import counted
 
 if TYPE_CHECKING:

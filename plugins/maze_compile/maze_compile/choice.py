@@ -8,7 +8,7 @@ from maze_compile.compiled import CompileRecorder
 from maze_compile.cuda import GraphRecorder
 from maze_compile.steps import RepeatedSteps, note_failure
 from maze_compile.surroundings import unrepeatable
-from maze_core.learn.optimizers.adam import Adam
+from maze_core import Adam
 
 if TYPE_CHECKING:
     from maze_core.plugins.hookspecs import Run

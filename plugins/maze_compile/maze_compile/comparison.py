@@ -12,7 +12,7 @@ from torch import Tensor
 from maze_compile.surroundings import networks_of, tensors_of
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch
+    from maze_core import Batch
     from maze_core.plugins.hookspecs import Run
 
 Results = dict[str, Tensor]

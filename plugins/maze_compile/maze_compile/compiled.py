@@ -23,13 +23,13 @@ from maze_compile.steps import CannotRepeatError, Step, errors_refuse
 from maze_compile.surroundings import networks_of, tensors_of
 from maze_compile.tape import Tape
 from maze_compile.traced_adam import TracedAdam
+from maze_core import Adam
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.gradients import clip_factor, is_written_out
-from maze_core.learn.optimizers.adam import Adam, parts_of
+from maze_core.learn.optimizers.adam import parts_of
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch
-    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core import Batch, Optimizer
     from maze_core.plugins.hookspecs import Run
 
 _SETTLED = 1_000

@@ -15,14 +15,13 @@ import torch
 from maze_compile.comparison import Comparison, Schedule, generators_of, kept, random_states, results
 from maze_compile.steps import CannotRepeatError, Step, errors_refuse
 from maze_compile.surroundings import tensors_of
+from maze_core import Adam
 from maze_core.learn.learner import WATCH, norm_of
-from maze_core.learn.optimizers.adam import Adam
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.batch import Batch, Loss
+    from maze_core import Batch, Loss, TensorTree
     from maze_core.plugins.hookspecs import Run
 
 _WARM_UPS = 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from maze_core.data.batch import ROW_WEIGHT, Batch
+from maze_core import ROW_WEIGHT, Batch
 from maze_core.learn.several_learners import declares
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from maze_compile.surroundings import Surroundings, unrepeatable
 from maze_core.base.tolerant_output import to_stderr
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch
+    from maze_core import Batch
     from maze_core.plugins.hookspecs import Run
 
 _KEPT = 16

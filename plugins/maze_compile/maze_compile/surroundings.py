@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from maze_core import remembers
 from maze_core.base.bundled import packages
 from maze_core.learn.several_learners import IN_LOSS, declares
-from maze_core.models.memory import remembers
 from maze_core.models.plain import has_hooks
 
 if TYPE_CHECKING:

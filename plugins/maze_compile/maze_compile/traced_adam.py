@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from maze_core.learn.optimizers.adam import Adam, parts_of
+from maze_core import Adam
+from maze_core.learn.optimizers.adam import parts_of
 
 if TYPE_CHECKING:
-    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core import Optimizer
     from maze_core.learn.optimizers.grouped import Lists
 
 _MOST = 65_536

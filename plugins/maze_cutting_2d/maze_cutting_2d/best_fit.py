@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
-from maze_core.collect.policies.base import ActingPolicy
+from maze_core import ActingPolicy, ConfigError
 from maze_cutting_2d.geometry import WAYS
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 _EDGE = 1e-5
 """What counts as equal lengths, in units of the sheet's longer side: observations are rounded to float32."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import PluginConfig
 
 Side = Annotated[int, Field(gt=0, le=10_000)]
 Sides = Annotated[tuple[Side, ...], Field(min_length=2, max_length=2)]

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
-from maze_core.data.batch import to_tensors
+from maze_core import ConfigError, distribution_of, to_tensors
 from maze_core.learn.several_learners import declares_learners, is_installed
-from maze_core.models.memory import distribution_of, separate_rows
+from maze_core.models.memory import separate_rows
 from maze_core.models.several.actor_policy import probe
 from maze_core.run import api
 from maze_devkit import runs
@@ -30,7 +29,7 @@ from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
 from maze_devkit.telling import Telling
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 _MEMORY: Mapping[str, Any] = {"model.memory": "gru", "model.memory_size": 8}
 _EPOCHS = 2

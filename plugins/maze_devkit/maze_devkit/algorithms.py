@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.run import api
 from maze_devkit import abilities, altered, called_hooks, compiled_steps, defaults, elsewhere, row_weights, runs
 from maze_devkit.findings import Check, Failed, NotApplicable

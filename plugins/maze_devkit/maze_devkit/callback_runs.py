@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import MazeError
+from maze_core import MazeError
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.hook_kinds import implemented
 from maze_core.run import api
@@ -20,7 +20,7 @@ from maze_devkit.runs import quick
 from maze_devkit.subject import AnyEnv, Subject
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 EPOCHS = 3
 LEARNING = (

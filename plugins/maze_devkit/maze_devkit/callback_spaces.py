@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.run import api
 from maze_devkit.callback_runs import LEARNING, algorithms, given_up, hooks_of, observes, quiet, started
 from maze_devkit.findings import Check, Failed, NotApplicable

@@ -9,13 +9,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import MazeError
+from maze_core import EpochReport, MazeError, RunSummary, hookimpl
 from maze_core.base.foreign_settings import variables_set
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.run import api
-from maze_core.run.report import EpochReport, RunSummary
 from maze_devkit import callback_spaces, runs
 from maze_devkit.callback_runs import EPOCHS, LEARNING, algorithms, hooks_of, kit_assembly, observes, quiet, started
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -25,7 +23,7 @@ from maze_devkit.subject import Subject
 if TYPE_CHECKING:
     import torch
 
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 _PLANTED = "planted by the conformance kit"
 

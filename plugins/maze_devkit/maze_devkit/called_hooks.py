@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.learn.checks import CHANGING, called
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -17,8 +15,7 @@ from maze_devkit.subject import Subject
 if TYPE_CHECKING:
     from maze_planning.planner import Planner
 
-    from maze_core.data.batch import Loss
-    from maze_core.run.run import Run
+    from maze_core import Loss, Run
 
 
 class Tracer(Plugin):

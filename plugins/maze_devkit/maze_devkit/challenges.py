@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.envs.several.agent_rows import ActorSpaces
-from maze_core.envs.several.turns import Turn, TurnEnv
+from maze_core import ActorSpaces, Turn, TurnEnv
 from maze_devkit.probes import Walk
 
 

@@ -56,7 +56,7 @@ def _report(kind: str, name: str, shown: bool) -> Report:
 
 def _plugins(name: str, kind: str | None) -> list[tuple[str, str]]:
     """Return kind and name of the plugins with this name, else of those in the distribution with this name."""
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.plugins import discovery
 
     found = {(claim.kind, claim.name) for claim in discovery.declarations() if claim.name == name}

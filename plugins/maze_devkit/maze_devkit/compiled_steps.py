@@ -12,9 +12,8 @@ from maze_compile.steps import RepeatedSteps
 from maze_compile.surroundings import networks_of, unrepeatable
 from pydantic import ValidationError
 
+from maze_core import Plugin, hookimpl
 from maze_core.learn.several_learners import declares
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -23,8 +22,7 @@ from maze_devkit.rehearsal import rehearse
 from maze_devkit.subject import Subject, blamed
 
 if TYPE_CHECKING:
-    from maze_core.run.report import EpochReport
-    from maze_core.run.run import Run
+    from maze_core import EpochReport, Run
 
 _SHARE = 0.9
 """By what numbers are multiplied."""

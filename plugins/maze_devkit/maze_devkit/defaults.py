@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from maze_core.base.errors import MazeError, PluginError
+from maze_core import MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.preferences import check_defaults
 from maze_devkit.findings import Check, Failed

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from maze_recordings.writer import TrajectoryWriter
 
-from maze_core.base.tree import Tree, concat_trees
-from maze_core.data.rollout import Trajectory
+from maze_core import Trajectory, Tree
+from maze_core.base.tree import concat_trees
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_devkit.subject import MakeEnv
 

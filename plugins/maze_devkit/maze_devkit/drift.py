@@ -9,9 +9,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Plugin, PluginConfig, hookimpl
 
 _PUSH, _TURN = spaces.Box(-1, 1, (1,)), spaces.Discrete(2, start=-1)
 _ACTIONS = {"both": spaces.Dict({"push": _PUSH, "turn": _TURN}), "push": _PUSH, "turn": _TURN}

@@ -15,34 +15,23 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from maze_core.base.errors import ConfigError, MazeError
-from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core import ConfigError, EnvBuilder, EpisodeSeeds, MazeError, PluginConfig, Purpose, flatten_space, vector_env
 from maze_core.base.terminal_text import counted, plain
 from maze_core.collect.policies.random import RandomPolicy
-from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.in_process import vector_env
 from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.several.actors import ACTOR, actors_of
-from maze_core.envs.spaces import (
-    allocate,
-    flatten_space,
-    is_channels_first,
-    is_image,
-    looks_channels_first,
-    space_specs,
-)
+from maze_core.envs.spaces import allocate, is_channels_first, is_image, looks_channels_first, space_specs
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import agents_of
 from maze_core.models.inputs import input_spaces
 from maze_core.plugins.closing import releasing
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import describe
 from maze_devkit.joint import JointEnv
 from maze_devkit.soundness import WHY, Failed, Make, NotApplicable, Unusable, honest, other_seed, replays, same_seed
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import VectorEnv
 
 _UNBOUNDED = re.compile(r"observation space m(ax|in)imum value is -?infinity")
 # Gymnasium's checker finds that suspicious, in CartPole too; observations without bounds are common and train well.

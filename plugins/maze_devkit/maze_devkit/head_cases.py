@@ -11,7 +11,7 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.process_state import isolated_rng
 from maze_core.envs.masks import mask_size
 from maze_core.models.distributions import Distribution

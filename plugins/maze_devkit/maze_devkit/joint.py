@@ -8,9 +8,9 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core import flatten_space
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import mask_leaves, member_sizes
-from maze_core.envs.spaces import flatten_space
 
 if TYPE_CHECKING:
     from maze_core.envs.several.agents import MultiAgentEnv, Round

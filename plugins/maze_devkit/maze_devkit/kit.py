@@ -10,7 +10,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins import discovery
 from maze_devkit.bench import Bench
 from maze_devkit.findings import Check, Failed, Finding, NotApplicable, Report, State

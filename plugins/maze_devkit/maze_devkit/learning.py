@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maze_core.base.errors import MazeError
+from maze_core import MazeError
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Failed, NotApplicable

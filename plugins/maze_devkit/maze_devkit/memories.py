@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from maze_core import Sequences, TensorTree
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.tree import TensorTree
-from maze_core.data.sequences import Sequences
 from maze_core.models.memory import Memory
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone

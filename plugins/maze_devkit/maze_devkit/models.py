@@ -10,9 +10,8 @@ import torch
 from gymnasium import Space
 from torch import nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, TensorTree, to_arrays
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.tree import TensorTree, to_arrays
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member

@@ -9,9 +9,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import Tree, concat_trees
-from maze_core.collect.policies.base import ActingPolicy
+from maze_core import ActingPolicy, ConfigError, Tree
+from maze_core.base.tree import concat_trees
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk

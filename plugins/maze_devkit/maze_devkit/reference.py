@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from maze_offpolicy.collect.replay_collector import ReplayCollector
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import advantage_rows
+from maze_offpolicy import ReplayCollector
+from maze_onpolicy import RolloutCollector, advantage_rows
 
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
+from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, hookimpl
 from maze_core.plugins.config import params
-from maze_core.plugins.config.run import AlgorithmConfig
-from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.models.policy import Policy
-    from maze_core.run.run import Run
+    from maze_core import Policy, Run
 
 
 class ReferenceConfig(AlgorithmConfig):

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.data.batch import Batch, Loss
-from maze_core.plugins.base import Plugin
+from maze_core import Batch, Loss, Plugin, hookimpl
 from maze_core.plugins.discovery import describe
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import NotApplicable
@@ -19,7 +17,7 @@ from maze_devkit.subject import Subject
 from maze_devkit.synchronisation import Watch
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 
 class Probe(Plugin):

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from maze_compile.filling import Filling
 
-from maze_core.data.batch import Batch, Loss
+from maze_core import Batch, Loss, Plugin, Policy, hookimpl
 from maze_core.learn.several_learners import declares
-from maze_core.models.policy import Policy
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -20,7 +17,7 @@ from maze_devkit.rehearsal import rehearse
 from maze_devkit.subject import Subject, blamed
 
 if TYPE_CHECKING:
-    from maze_core.learn.algorithm import Algorithm
+    from maze_core import Algorithm
 
 
 class Comparison(Plugin):

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import RunError
-from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core import EnvBuilder, EpisodeSeeds, Purpose, RunError
 from maze_core.collect.pools.dev import DevConfig, DevRunner
-from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.spaces import allocate, space_specs
 from maze_devkit.envs import FailingEnv
 from maze_devkit.findings import Check, Failed
@@ -21,9 +19,9 @@ from maze_devkit.process import left_alone
 from maze_devkit.subject import MakeEnv, Subject
 
 if TYPE_CHECKING:
+    from maze_core import Shared, VectorEnv
     from maze_core.collect.pools.runner import Runner
-    from maze_core.collect.pools.workers import Shared, WorkerPool
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.collect.pools.workers import WorkerPool
 
 _ENVS, _STEPS = 3, 40
 

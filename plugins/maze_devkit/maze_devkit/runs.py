@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError, MazeError
+from maze_core import ConfigError, MazeError
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.config.assembly import DEFAULTS, Assembly
 from maze_core.plugins.discovery import describe
@@ -22,8 +22,7 @@ from maze_devkit.several import Seats, kind_of
 from maze_devkit.subject import AnyEnv, MakeEnv, Subject
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import Run, RunConfig
 
 QUICK: Mapping[str, Any] = {
     "runner.name": "dev",

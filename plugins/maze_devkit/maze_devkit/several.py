@@ -6,13 +6,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from maze_core.envs.several.agent_rows import ActorSpaces
+from maze_core import ActorSpaces, Plugin, PluginConfig, Turn, TurnEnv, hookimpl
 from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.envs.sources.factory import FactoryConfig
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given
 
 if TYPE_CHECKING:

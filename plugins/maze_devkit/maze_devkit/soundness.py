@@ -11,16 +11,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import MazeError
-from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.base.tree import Tree
+from maze_core import EpisodeSeeds, MazeError, PluginConfig, Purpose, Tree
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.closing import releasing
-from maze_core.plugins.config.base import PluginConfig
 
 Env = gymnasium.Env[Any, Any]
 Make = Callable[[int], Env]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.envs.builder import EnvBuilder
+from maze_core import EnvBuilder
 from maze_devkit import stepping, vectorised
 from maze_devkit.findings import Check, Failed
 from maze_devkit.joint import JointEnv
@@ -36,7 +36,7 @@ def _single(builder: EnvBuilder, index: int) -> Env:
 
 
 def _makes(subject: Subject) -> None:
-    from maze_core.envs.in_process import vector_env
+    from maze_core import vector_env
 
     builder = _builder(subject)
     make: Any = builder.agents_env if builder.several_agents else builder.single

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from maze_core.base.errors import ConfigError, MazeError, PluginError
+from maze_core import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
@@ -28,8 +28,8 @@ from maze_devkit.whose import told
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core import PluginConfig
     from maze_core.envs.several.agents import MultiAgentEnv
-    from maze_core.plugins.config.base import PluginConfig
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 AnyEnv = Callable[[], "gymnasium.Env[Any, Any] | MultiAgentEnv"]
@@ -222,8 +222,8 @@ class Subject:
 
     def _source(self, env: AnyEnv) -> Any:
         """Return the source `factory` of environments; of several agents or actors, where the plugin needs them."""
+        from maze_core import TurnEnv
         from maze_core.envs.several.agents import MultiAgentEnv
-        from maze_core.envs.several.turns import TurnEnv
         from maze_core.envs.sources.factory import FactorySource
         from maze_devkit.several import AgentsSource, Seats, Shifts, kind_of
         from maze_devkit.telling import Telling

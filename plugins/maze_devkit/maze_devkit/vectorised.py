@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.base.tree import map_tree
+from maze_core import EpisodeSeeds, Purpose, map_tree
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
@@ -23,9 +22,7 @@ from maze_devkit.stepping import not_built
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.base.tree import Tree
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, Tree, VectorEnv
 
 _ENVS = 3
 _SEEDS = (3, 4)

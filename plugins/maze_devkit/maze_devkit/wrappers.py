@@ -9,8 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from maze_core.base.errors import ConfigError
-from maze_core.envs.builder import EnvBuilder
+from maze_core import ConfigError, EnvBuilder
 from maze_devkit import altered, stepping
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk

@@ -5,22 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from maze_onpolicy.collect.job_sampler import JobSampler
-from maze_onpolicy.collect.parameter_arrays import acting_arrays
-from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy import JobSampler, Sampler, acting_arrays
 
-from maze_core.base.saved_state import Count
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
-from maze_core.collect.agents.exploration import EpsilonGreedy
-from maze_core.collect.agents.network import NetworkAgent
-from maze_core.envs.in_process import vector_env
+from maze_core import Count, EpisodeSeeds, EpsilonGreedy, NetworkAgent, Purpose, generator, vector_env
 from maze_dqn.exploration import EXPLORATION
 
 if TYPE_CHECKING:
-    from maze_core.collect.pools.workers import Shared
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, Rollout, Shared, VectorEnv
     from maze_dqn.config import ApexConfig
     from maze_dqn.network import ValueNetwork
 

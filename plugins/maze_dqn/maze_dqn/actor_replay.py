@@ -7,24 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from maze_offpolicy.collect.run_replay import StoredReplay
-from maze_offpolicy.collect.sizes import check_replay_sizes
-from maze_offpolicy.replay.buffer import ReplayBuffer
-from maze_onpolicy.collect.assembler import Assembler
-from maze_onpolicy.collect.parameter_arrays import acting_arrays
-from maze_onpolicy.collect.rollout_collector import learn_observations
+from maze_offpolicy import ReplayBuffer, StoredReplay, check_replay_sizes
+from maze_onpolicy import Assembler, acting_arrays, learn_observations
 
-from maze_core.base.saved_state import Count, varies
-from maze_core.base.tree import take_rows
-from maze_core.collect.collector import Collector
+from maze_core import Collector, Count, take_rows, varies
 from maze_core.plugins.config.params import setting
 from maze_dqn.actor import ReplayActor
 
 if TYPE_CHECKING:
-    from maze_core.collect.pools.workers import JobResult
-    from maze_core.data.batch import Batch
-    from maze_core.data.rollout import Rollout
-    from maze_core.run.run import Run
+    from maze_core import Batch, JobResult, Rollout, Run
     from maze_dqn.actor import Played
     from maze_dqn.config import ApexConfig
     from maze_dqn.network import ValueNetwork
@@ -68,7 +59,8 @@ class ActorReplay(Collector):
         )
         self._stored = StoredReplay(run, self.replay)
         policy = cast("ValueNetwork", copy.deepcopy(run.policy).cpu())
-        actor = ReplayActor(policy, run.env_builder("training"), run.seed, config)
+        # Without its class, which workers do not need: one of the program's own could not be sent to them.
+        actor = ReplayActor(policy, run.env_builder("training"), run.seed, config.bound_to(None))
         self._actors = run.workers(actor, config.num_actors)
         self._asked = self._taken = self._idle = 0
 

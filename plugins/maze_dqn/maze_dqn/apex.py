@@ -9,8 +9,7 @@ from maze_dqn.config import ApexConfig
 from maze_dqn.dqn import DQN
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Run
 
 
 class Apex(DQN):

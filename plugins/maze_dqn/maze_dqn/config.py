@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
-from maze_core.plugins.config.run import AlgorithmConfig
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
-from maze_offpolicy.collect.replay_collector import ReplayCollector
-from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
-from maze_offpolicy.learn.targets import Target
+from maze_offpolicy import ReplayCollector, ReplayMemory, Target, TargetMemory
 from torch import Tensor, nn
 
-from maze_core.base.seeding import Purpose, torch_generator
-from maze_core.data.batch import Batch, Loss
-from maze_core.data.sequences import POLICY
-from maze_core.learn.algorithm import Algorithm
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import POLICY, Algorithm, Batch, Loss, Purpose, hookimpl, torch_generator
 from maze_dqn.config import DQNConfig, ReplayedConfig
 from maze_dqn.exploration import epsilon_greedy
 from maze_dqn.network import ValueNetwork, value_network
@@ -27,10 +21,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, PluginConfig, Policy, Run
     from maze_dqn.actor_replay import ActorReplay
 
 _PARAMETER_NOISE = 3

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maze_core.base.seeding import Purpose, generator
-from maze_core.collect.agents.exploration import EpsilonGreedy
+from maze_core import EpsilonGreedy, Purpose, generator
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
     from maze_dqn.config import ExploringConfig
 
 EXPLORATION = 2

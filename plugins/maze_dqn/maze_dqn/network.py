@@ -8,29 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
-from maze_offpolicy.models.joint_actions import JointActions
+from maze_offpolicy import JointActions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.base.errors import ConfigError
-from maze_core.envs.spaces import flatten_space
-from maze_core.models.blocks import Dense, check_room
-from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
-from maze_core.models.distributions.base import TreeDistribution
+from maze_core import ConfigError, Dense, Policy, TreeDistribution, check_room, feature_count, flatten_space
+from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, draw, pad_choices
 from maze_core.models.distributions.chosen import foreign_name
-from maze_core.models.distributions.discrete import pad_choices
-from maze_core.models.distributions.noise import draw
 from maze_core.models.plain import PlainLogits
-from maze_core.models.policy import Policy, feature_count
 from maze_core.models.scored_choices import scored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
-    from maze_core.models.distributions import Distribution
-    from maze_core.models.distributions.noise import Noise
+    from maze_core import Sequences, TensorTree
+    from maze_core.models.distributions import Distribution, Noise
     from maze_dqn.returns import Returns
 
 _NEVER = -1e9

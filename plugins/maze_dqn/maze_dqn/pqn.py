@@ -6,13 +6,9 @@ from collections.abc import Generator, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import advantage_rows
+from maze_onpolicy import RolloutCollector, advantage_rows
 
-from maze_core.base.seeding import Purpose, generator
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Algorithm, Batch, Loss, Purpose, generator, hookimpl
 from maze_dqn.config import PQNConfig
 from maze_dqn.exploration import epsilon_greedy
 from maze_dqn.network import ValueNetwork, value_network
@@ -23,10 +19,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, PluginConfig, Policy, Run
 
 
 class PQN(Algorithm[ValueNetwork]):

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import torch
-from maze_offpolicy.learn.quantile_loss import quantile_huber
+from maze_offpolicy import quantile_huber
 from torch import Tensor, nn
 
 from maze_dqn.losses import cross_entropy, entropy, huber, project

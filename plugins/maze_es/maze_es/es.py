@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from maze_core.base.saved_state import Count, varies
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm, scheduled
-from maze_core.learn.optimizers.adam import Adam, Optimizer
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Adam, Algorithm, Batch, Count, Loss, Optimizer, hookimpl, varies
+from maze_core.learn.algorithm import scheduled
 from maze_es.config import ESConfig
 from maze_es.evaluations import Evaluations
 from maze_es.evaluator import PairResults, Perturbed, noise_seed
@@ -23,8 +20,7 @@ from maze_es.search_space import SearchSpace
 from maze_es.wrapper import WrappedPolicy, wrap
 
 if TYPE_CHECKING:
-    from maze_core.models.policy import Policy
-    from maze_core.run.run import Run
+    from maze_core import Policy, Run
 
 
 class ES(Algorithm):

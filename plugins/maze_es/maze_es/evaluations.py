@@ -6,15 +6,15 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from maze_core import to_tensors
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.data.batch import to_tensors
 from maze_core.envs.vector import Episode
 from maze_es.evaluator import PARAMETERS, EvaluatePairs, Members, PairJob, PairResults
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 
 class Evaluations:

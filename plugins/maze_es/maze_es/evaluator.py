@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed, torch_generator
-from maze_core.base.tree import take_rows
-from maze_core.collect.pools.workers import Task
+from maze_core import EpisodeSeeds, Purpose, Task, take_rows, to_tensors, torch_generator
+from maze_core.base.seeding import integer_seed
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_es.moments import Moments
 from maze_es.noise import Noise
@@ -23,12 +21,10 @@ from maze_es.population_agent import PopulationAgent
 from maze_es.search_space import SearchSpace
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import EnvBuilder, Policy, Shared, TensorTree, Tree
     from maze_core.collect.agents.agent import Choice
-    from maze_core.collect.pools.workers import Arrays, Shared
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.vector import StepResult
-    from maze_core.models.policy import Policy
 
 PARAMETERS = "parameters"
 """Name of what members are computed from among the shared arrays; the other arrays are the policy's buffers."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.data.batch import to_tensors
+from maze_core import to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_core.collect.pools.workers import Arrays
     from maze_core.models.normalizer import ObservationNormalizer
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.tree import take_rows
+from maze_core import ConfigError, MazeError, RunError, take_rows
 from maze_core.envs.checks import (
     MisfitError,
     all_finite,
@@ -31,9 +30,7 @@ from maze_core.plugins.other_interfaces import check_reset
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import Tree
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import EnvBuilder, EpisodeSeeds, Tree
     from maze_core.envs.wrappers.carry import Memory
 
 

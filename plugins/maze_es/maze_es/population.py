@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from maze_core.base.tree import take_rows
-from maze_core.models.memory import remembers
+from maze_core import remembers, take_rows
 from maze_core.models.several.actor_policy import batchable
 from maze_es.rows import rows_of
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
     from maze_es.search_space import SearchSpace
 
 

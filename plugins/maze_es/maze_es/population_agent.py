@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import map_tree, take_rows
+from maze_core import map_tree, take_rows, to_tensors
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.data.batch import to_tensors
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_es.population import remembered
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import TensorTree, Tree
     from maze_es.moments import Moments
     from maze_es.pair_envs import PairEnvs
     from maze_es.population import Population

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.models.blocks import Dense
+from maze_core import Dense
 from maze_core.models.families import GaussianHead
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.data.batch import to_tensors
-from maze_core.models.memory import distribution_of, separate_rows
+from maze_core import ConfigError, distribution_of, to_tensors
+from maze_core.models.memory import separate_rows
 from maze_core.models.several.actor_policy import probe
 
 if TYPE_CHECKING:
-    from maze_core.models.policy import Policy
+    from maze_core import Policy
 
 
 class SearchSpace:

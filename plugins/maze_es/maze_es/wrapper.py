@@ -9,17 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import copy_tree, map_tree, to_arrays
-from maze_core.collect.policies.base import ActingPolicy, build_policy_plugin
-from maze_core.models.memory import distribution_of, remembers
+from maze_core import ActingPolicy, ConfigError, distribution_of, map_tree, remembers, to_arrays
+from maze_core.base.tree import copy_tree
+from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.plugins.config.assembly import policy_part
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
-    from maze_core.data.sequences import Sequences
-    from maze_core.models.distributions.base import TreeDistribution
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, Sequences, TensorTree, Tree, TreeDistribution
     from maze_es.config import ESConfig
 
 

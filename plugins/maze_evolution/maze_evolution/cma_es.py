@@ -14,10 +14,8 @@ from maze_es.evaluator import PairJob
 from maze_es.search_space import SearchSpace
 from torch import Tensor
 
-from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
-from maze_core.base.saved_state import Count, varies
+from maze_core import Algorithm, Batch, Count, Loss, Optimizer, Policy, Run, hookimpl, varies
 from maze_core.data.batch import OwnStep
-from maze_core.learn.optimizers.adam import Optimizer
 from maze_evolution.config import CMAESConfig
 from maze_evolution.strategy import Strategy
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from maze_core.plugins.config.run import AlgorithmConfig
+from maze_core import AlgorithmConfig
 
 
 class CMAESConfig(AlgorithmConfig):

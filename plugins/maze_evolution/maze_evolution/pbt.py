@@ -9,8 +9,7 @@ from maze_sweep.searchers.base import Search, Searcher, Wait
 from maze_sweep.searchers.space import Choices, Dimension, Point
 from pydantic import Field
 
-from maze_core.base.errors import ConfigError
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import ConfigError, PluginConfig
 
 _FIXED = ("model", "env", "wrappers")
 """Parts that a run and the one it goes on from have in common."""

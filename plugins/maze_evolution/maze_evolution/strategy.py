@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from maze_core import Purpose, varies
 from maze_core.base.process_state import process_turn
-from maze_core.base.saved_state import Array, varies
-from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.base.saved_state import Array
+from maze_core.base.seeding import integer_seed
 
 _STREAM = zlib.crc32(b"maze-evolution")
 _BUILDING, _DRAWING, _ADAPTING = range(3)

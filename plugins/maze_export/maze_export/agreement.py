@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
-from maze_core.base.tree import take_rows
-from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+from maze_core import ConfigError, EpisodeSeeds, NetworkAgent, Purpose, take_rows, to_tensors, torch_generator
+from maze_core.collect.agents.network import SharedNoise
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import to_tensors
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import allocate, float_bounds, leaves, space_specs, start_of
 from maze_export.noise import joined
@@ -22,10 +19,9 @@ from maze_export.noise import joined
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import Policy, TensorTree, Tree, VectorEnv
     from maze_core.collect.agents.agent import Choice
-    from maze_core.envs.vector import StepResult, VectorEnv
-    from maze_core.models.policy import Policy
+    from maze_core.envs.vector import StepResult
     from maze_export.formats import Play
     from maze_export.graph import ExportedPolicy
 

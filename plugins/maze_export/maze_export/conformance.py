@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maze_devkit import Case, Trial
 
-from maze_core.run.context import RunContext
+from maze_core import RunContext
 from maze_export.export import export_policy
 
 

@@ -7,12 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from maze_core import ConfigError, vector_env
 from maze_core.base import files
-from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import torch_threads
 from maze_core.base.terminal_text import shown
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.envs.in_process import vector_env
 from maze_core.envs.wrappers.carry import cycled
 from maze_export.agreement import ENVS, ROWS, check_agreement, recorded
 from maze_export.formats import FORMATS, Format, load, write
@@ -21,7 +20,7 @@ from maze_export.meanings import declared_actions
 from maze_export.origin import facts_of, planner_names
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 
 class Exported(NamedTuple):

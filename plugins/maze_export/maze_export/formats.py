@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
+from maze_core import ConfigError, to_arrays, to_tensors
 from maze_core.base.blame import causes
-from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import plain, printable
-from maze_core.base.tree import to_arrays
-from maze_core.data.batch import to_tensors
 from maze_export.interface import METADATA, Interface
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_export.graph import ExportedPolicy
 
 Format = Literal["onnx", "pt2"]

@@ -10,12 +10,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Policy, flatten_space, remembers
 from maze_core.base.terminal_text import plain
 from maze_core.envs.several.actors import acting_space
-from maze_core.envs.spaces import flatten_space, space_specs, start_of
-from maze_core.models.memory import hears, remembers
-from maze_core.models.policy import Policy
+from maze_core.envs.spaces import space_specs, start_of
+from maze_core.models.memory import hears
 from maze_core.models.several.actor_policy import batchable
 from maze_export.interface import Interface, Leaf
 from maze_export.noise import NoiseLeaves, joined, noise_leaves
@@ -23,8 +22,7 @@ from maze_export.noise import NoiseLeaves, joined, noise_leaves
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.distributions.base import TreeDistribution
+    from maze_core import TensorTree, TreeDistribution
 
 
 _LARGEST = math.nextafter(2.0**63, 0)

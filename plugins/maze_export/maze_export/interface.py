@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from maze_recordings.space_json import space_from_json, space_to_json
 
+from maze_core import flatten_space, map_tree
 from maze_core.base.plain_json import is_count, parse_object
-from maze_core.base.tree import map_tree
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, leaf_spec, leaves
+from maze_core.envs.spaces import MAX_ENTRIES, leaf_spec, leaves
 
 if TYPE_CHECKING:
     from gymnasium import Space

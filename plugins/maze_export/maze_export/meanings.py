@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.spaces import leaves
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
     from maze_export.interface import Interface
 
 _KEYS = {"meanings": "action_meanings", "units": "action_units"}

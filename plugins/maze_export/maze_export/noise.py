@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.models.distributions.noise import DRAWS, Noise, open_interval
 from maze_core.models.distributions.noise import joined as joined_draws
 from maze_export.interface import Leaf
@@ -15,8 +15,7 @@ from maze_export.interface import Leaf
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 
 class LeafNoise(NamedTuple):

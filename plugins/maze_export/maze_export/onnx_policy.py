@@ -11,14 +11,12 @@ import numpy as np
 from gymnasium import spaces
 from maze_recordings.space_json import space_to_json
 
+from maze_core import ActingPolicy, ConfigError, PluginConfig, RunError, flatten_space
 from maze_core.base import files
-from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.terminal_text import plain, printable
 from maze_core.base.tree import copy_tree
-from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.several.actors import acting_space
-from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_specs, start_of
-from maze_core.plugins.config.base import PluginConfig
+from maze_core.envs.spaces import allocate, leaf_spec, space_specs, start_of
 from maze_core.plugins.config.external_fields import Outside
 from maze_export.interface import METADATA, Interface, Leaf, read_interface
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from onnxruntime import InferenceSession
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 PT2_HINT = "Maze plays ONNX files only, since a pt2 file may contain pickle. Next: maze export RUN --out policy.onnx"
 _LARGEST_FILE = 2**31

@@ -14,8 +14,7 @@ from maze_core.run.saved.metrics_file import METRICS_FILE, read_metrics
 from maze_core.run.saved.run_dir import versions
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.run.run import Run
+    from maze_core import PluginConfig, Run
 
 _SCORES = ("eval/return_mean", "eval/return_std", "eval/episodes")
 _ELSEWHERE = (Outside.FOLDER, Outside.ADDRESS, Outside.CONNECTION)

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_foreign_envs.old_api import warn_of_seeds
 
 

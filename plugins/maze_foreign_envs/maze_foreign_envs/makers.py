@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import shown
 from maze_core.envs.interfaces import Maker, as_gymnasium, seeded, takes_seed
 from maze_core.envs.sources.imports import import_module

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.checks import check_info
 from maze_core.envs.interfaces import arguments_of_reset, parameters_of
 

@@ -9,14 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from maze_core.base.errors import ConfigError
-from maze_core.collect.policies.base import ActingPolicy
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import ActingPolicy, ConfigError, PluginConfig
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 _UNITS = np.array([10.0, 20 / 3, 5.0, 7.5, 1.0, 2.5])
 """Units of the observation: m, m, m/s, m/s, rad, rad/s (half a screen of 20 m by 13.3 m; 50 frames per second)."""

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class AdversarialConfig(AlgorithmConfig):

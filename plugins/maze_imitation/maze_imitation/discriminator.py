@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maze_offpolicy.models.critics import build_critics
-from maze_offpolicy.models.joint_actions import JointActions
+from maze_offpolicy import JointActions, build_critics
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch
-    from maze_core.models.policy import Policy
+    from maze_core import Batch, Policy
     from maze_imitation.config import AdversarialConfig
 
 

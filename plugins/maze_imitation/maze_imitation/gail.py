@@ -6,29 +6,21 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import advantage_rows, normalized
-from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
+from maze_onpolicy import RolloutCollector, advantage_rows, clipped_surrogate, normalized, row_divergence
 from maze_recordings.recorded_steps import RecordedSteps
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
-from maze_core.base.seeding import Purpose, generator
-from maze_core.base.tree import map_tree
-from maze_core.data.batch import Batch, Loss, joined
-from maze_core.learn.algorithm import Algorithm
+from maze_core import Algorithm, Batch, Loss, Purpose, distribution_of, generator, hookimpl, map_tree
+from maze_core.data.batch import joined
 from maze_core.learn.side_learner import SideLearner
-from maze_core.models.memory import distribution_of, separate_rows
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core.models.memory import separate_rows
 from maze_imitation.config import GAILConfig
 from maze_imitation.discriminator import Discriminator
 from maze_imitation.rollout_steps import rollout_steps
 
 if TYPE_CHECKING:
-    from maze_core.data.rollout import Rollout
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Policy, Rollout, Run
 
 _ORDER = 1718050156
 # Separates the discriminator's order of rows from the random numbers of other plugins.

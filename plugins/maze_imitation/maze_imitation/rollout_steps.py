@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.tree import flat_rows, take_rows
-from maze_core.data.batch import Batch, to_tensors
+from maze_core import Batch, take_rows, to_tensors
+from maze_core.base.tree import flat_rows
 
 if TYPE_CHECKING:
     import torch
 
-    from maze_core.base.tree import TensorTree, Tree
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout, TensorTree, Tree
 
 
 def rollout_steps(rollout: Rollout, gamma: float, device: torch.device) -> Batch:

@@ -6,26 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from maze_onpolicy.collect.job_sampler import JobSampler
-from maze_onpolicy.collect.parameter_arrays import load_arrays
-from maze_onpolicy.collect.sampler import Sampler
-from maze_onpolicy.learn.recurrent import all_rows
+from maze_onpolicy import JobSampler, Sampler, all_rows, load_arrays
 
-from maze_core.base.saved_state import Count
-from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.base.tree import flat_rows, take_rows
-from maze_core.collect.agents.network import NetworkAgent
-from maze_core.data.batch import to_tensors
+from maze_core import Count, EpisodeSeeds, NetworkAgent, Purpose, distribution_of, take_rows, to_tensors, vector_env
+from maze_core.base.seeding import integer_seed
+from maze_core.base.tree import flat_rows
 from maze_core.data.rollout import carried_rows
-from maze_core.envs.in_process import vector_env
-from maze_core.models.memory import distribution_of
 
 if TYPE_CHECKING:
-    from maze_core.collect.pools.workers import Shared
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
-    from maze_core.models.policy import Policy
+    from maze_core import EnvBuilder, Policy, Rollout, Shared, VectorEnv
 
 
 LOG_PROB = "log_prob"

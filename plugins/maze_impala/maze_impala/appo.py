@@ -7,15 +7,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from maze_offpolicy.learn.targets import Target
-from maze_onpolicy.collect.several_agents import GROUP
-from maze_onpolicy.learn.advantages import actor_critic_loss, normalized
-from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
+from maze_offpolicy import Target
+from maze_onpolicy import GROUP, actor_critic_loss, clipped_surrogate, normalized, row_divergence
 from torch import Tensor
 
-from maze_core.data.batch import Batch, Loss
-from maze_core.models.memory import distribution_of
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Batch, Loss, distribution_of, hookimpl
 from maze_impala.config import APPOConfig
 from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.impala import IMPALA
@@ -23,8 +19,7 @@ from maze_impala.impala import IMPALA
 if TYPE_CHECKING:
     from torch import nn
 
-    from maze_core.models.policy import Policy
-    from maze_core.run.run import Run
+    from maze_core import Policy, Run
 
 
 class APPO(IMPALA):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class ActorsConfig(AlgorithmConfig):

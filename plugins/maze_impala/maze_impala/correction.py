@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from maze_onpolicy.data.returns import explained_variance, vtrace
+from maze_onpolicy import explained_variance, vtrace
 from torch import Tensor
 
-from maze_core.base.tree import map_tree
+from maze_core import map_tree
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree
     from maze_impala.config import ActorsConfig
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_onpolicy.learn.advantages import actor_critic_loss
-from maze_onpolicy.learn.burn_in import CriticBurnIn
+from maze_onpolicy import CriticBurnIn, actor_critic_loss
 
-from maze_core.data.batch import Batch, BatchShare, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Algorithm, Batch, Loss, hookimpl
+from maze_core.data.batch import BatchShare
 from maze_impala.config import ActorsConfig, IMPALAConfig
 from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.stream import TrajectoryStream
 from maze_impala.trajectories import shares_of_trajectories
 
 if TYPE_CHECKING:
-    from maze_core.models.policy import Policy
-    from maze_core.run.run import Run
+    from maze_core import Policy, Run
 
 
 class IMPALA(Algorithm):

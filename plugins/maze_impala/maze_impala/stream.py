@@ -6,21 +6,17 @@ import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from maze_onpolicy.collect.parameter_arrays import state_arrays
-from maze_onpolicy.collect.several_agents import GROUP, AgentGroups, actor_metrics
-from maze_onpolicy.data.reward_scale import RewardScale
+from maze_onpolicy import GROUP, AgentGroups, RewardScale, actor_metrics, state_arrays
 
-from maze_core.base.errors import RunError
-from maze_core.base.saved_state import Count, Each, OrLeftOut, varies
+from maze_core import Count, RunError, varies
+from maze_core.base.saved_state import Each, OrLeftOut
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.envs.several.actors import actors_of
 from maze_impala.actor import LOG_PROB, Actor
 from maze_impala.trajectories import check_trajectories, trajectories
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch
-    from maze_core.data.rollout import Rollout
-    from maze_core.run.run import Run
+    from maze_core import Batch, Rollout, Run
     from maze_impala.config import ActorsConfig
 
 

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from maze_onpolicy.data.discounts import rollout_discounts
-from maze_onpolicy.learn.recurrent import remembered_values
+from maze_onpolicy import remembered_values, rollout_discounts
 
+from maze_core import Batch, Sequences, TensorTree, take_rows, to_tensors
 from maze_core.base.free_ram import check_ram
-from maze_core.base.tree import TensorTree, flat_rows, select_rows, take_rows
-from maze_core.data.batch import Batch, BatchShare, even_parts, to_tensors
-from maze_core.data.sequences import Sequences
+from maze_core.base.tree import flat_rows, select_rows
+from maze_core.data.batch import BatchShare, even_parts
 from maze_core.envs.spaces import space_specs
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
-    from maze_core.data.rollout import Rollout
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, Rollout, Tree
     from maze_impala.config import ActorsConfig
 
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.base.tree import TensorTree
-from maze_core.data.batch import Batch
-from maze_core.data.sequences import Sequences
+from maze_core import Batch, Sequences, TensorTree
 from maze_learners.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from maze_core.learn.gradients import backward
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.data.batch import Loss
+    from maze_core import Loss
 
 
 class Gradients:

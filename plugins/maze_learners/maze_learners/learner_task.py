@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
-from maze_core.base.errors import PluginError
+from maze_core import PluginError, Purpose, Task
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.collect.pools.workers import Task
+from maze_core.base.seeding import integer_seed
 from maze_core.models.blocks import for_evaluation
 from maze_core.plugins.manager import Hooks
 from maze_learners.batch_transfer import BatchHeader, received
@@ -24,11 +23,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from torch import Tensor, nn
 
-    from maze_core.collect.pools.workers import Shared
-    from maze_core.learn.algorithm import Algorithm
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import Algorithm, Policy, Run, RunConfig, Shared
 
 _LEARNER = 3
 # Separates the random numbers that networks draw themselves in the further learners from those of the driver.

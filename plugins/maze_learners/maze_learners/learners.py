@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from maze_core.base.errors import PluginError, RunError
-from maze_core.data.batch import Batch, BatchShare, Loss
+from maze_core import Batch, Loss, PluginError, RunError
+from maze_core.data.batch import BatchShare
 from maze_core.learn.several_learners import IN_LOSS
 from maze_learners.batch_transfer import header_of
 from maze_learners.gradients import Gradients
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from maze_core.run.run import Run
+    from maze_core import Run
 
 _REASONS = 10.0
 """Seconds in which the runner finds out why a learner was lost."""
@@ -61,7 +61,9 @@ class Learners:
         names = {id(tensor): name for name, tensor in self._tensors.items()}
         if any(id(parameter) not in names for parameter in parameters):
             raise PluginError("the optimizer has parameters that are neither in the policy nor in modules()")
-        config = run.config.model_copy(update={"callbacks": _in_loss(run)})
+        # The runner without its class, which learners do not need: one of the program's own could not be sent.
+        parts = {"callbacks": _in_loss(run), "runner": run.config.runner.bound_to(None)}
+        config = run.config.model_copy(update=parts)
         policy = copy.deepcopy(run.policy).cpu()
         spaces = (run.observation_space, run.action_space)
         learned = [names[id(parameter)] for parameter in parameters]

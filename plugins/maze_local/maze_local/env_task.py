@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from maze_core.base.tree import put_rows, take_rows
-from maze_core.collect.pools.workers import Task
+from maze_core import Task, take_rows
+from maze_core.base.tree import put_rows
 from maze_core.envs.in_process import in_turn
 from maze_core.envs.vector import Share, agents_of
 from maze_core.plugins.closing import release
@@ -18,13 +18,10 @@ from maze_local.step_arrays import StepArrays, step_specs
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import Tree
-    from maze_core.collect.pools.workers import Arrays, Shared
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import EnvBuilder, EpisodeSeeds, Rollout, Shared, Tree, VectorEnv
+    from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.checks import MakeEnv
-    from maze_core.envs.vector import Episode, VectorEnv
+    from maze_core.envs.vector import Episode
     from maze_core.envs.wrappers.carry import Memory
 
 

@@ -13,7 +13,7 @@ from maze_core.envs.spaces import allocate, space_specs
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_core.envs.wrappers.carry import Memory
 
 

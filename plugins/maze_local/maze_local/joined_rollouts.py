@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core import Rollout
 from maze_core.base.tree import concat_trees
-from maze_core.data.rollout import Rollout, ends_by_step
+from maze_core.data.rollout import ends_by_step
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.tree import Tree, put_rows, take_rows
-from maze_core.data.rollout import Rollout
+from maze_core import ConfigError, Rollout, RunError, Tree, take_rows
+from maze_core.base.tree import put_rows
 from maze_core.envs.recorded_state import check_count, share_of_state
 from maze_local.env_task import (
     Assignment,
@@ -33,14 +32,11 @@ from maze_local.process_pool import ProcessPool
 from maze_local.step_arrays import StepArrays, step_specs
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.collect.policies.base import ActingPolicy
-    from maze_core.collect.pools.workers import Arrays, Task, WorkerPool
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import ActingPolicy, EnvBuilder, EpisodeSeeds, Policy, Task
+    from maze_core.collect.pools.workers import Arrays, WorkerPool
     from maze_core.envs.checks import MakeEnv
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.envs.wrappers.carry import Memory
-    from maze_core.models.policy import Policy
 
 _PATIENCE = 10.0
 """Resetting and replaying may take this many times the time limit of a job."""

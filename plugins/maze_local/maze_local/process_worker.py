@@ -6,8 +6,7 @@ import pickle
 from multiprocessing.connection import Connection
 from typing import Any
 
-from maze_core.base.errors import ConfigError
-from maze_core.collect.pools.workers import Shared, Task
+from maze_core import ConfigError, Shared, Task
 from maze_core.plugins.closing import release
 from maze_local.processes import begin_worker, errors_told, import_ahead
 from maze_local.result_transfer import Packer
@@ -17,7 +16,7 @@ from maze_local.wakeup import Listener, Wakeup
 LONG_FOLLOWS = b"long"
 """What announces a message longer than `LONG`, which must be read while it is written."""
 CALL = b"call"
-"""What a call of `Task.call` begins with; its number follows. No pickle begins like this."""
+"""What a call of the task begins with; a number follows. No pickle begins like this."""
 DONE = b"done"
 """The answer to a call that returned an empty tuple."""
 
@@ -68,8 +67,9 @@ class _Worker:
 
     def _answer(self, message: bytes) -> bool:
         if message.startswith(CALL):
-            called: Any = self._task.call(int.from_bytes(message[len(CALL) :], "little"))  # type: ignore[attr-defined]
-            self._pipe.send_bytes(DONE if called == () else pickle.dumps(("called", called), protocol=5))
+            task: Any = self._task
+            answer = task.call(int.from_bytes(message[len(CALL) :], "little"))
+            self._pipe.send_bytes(DONE if answer == () else pickle.dumps(("called", answer), protocol=5))
             return True
         kind, *content = pickle.loads(message)  # noqa: S301 — from the driver
         if kind == "close":

@@ -24,9 +24,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+from maze_core import ConfigError, MazeError
 from maze_core.base.blame import their_traceback
 from maze_core.base.bundled import LIBRARIES
-from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.foreign_settings import variables_set
 from maze_core.base.local_modules import understand_local_modules
 from maze_core.base.terminal_text import warn_plainly

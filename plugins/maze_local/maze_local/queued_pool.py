@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maze_core.base.errors import RunError
-from maze_core.base.saved_state import Count, OrEmpty, varies
-from maze_core.collect.pools.workers import JobResult, Task, jobs_form
+from maze_core import Count, JobResult, RunError, Task, varies
+from maze_core.base.saved_state import OrEmpty
+from maze_core.collect.pools.workers import jobs_form
 
 AHEAD = 2
 """Jobs assigned to a worker at a time, so that it need not wait for the driver between them."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maze_core.base.errors import RunError
+from maze_core import RunError
 from maze_local.processes import LARGEST_MESSAGE
 from maze_local.shared_tree import has_room
 

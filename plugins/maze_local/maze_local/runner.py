@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, NonNegativeInt
 
+from maze_core import PluginConfig
 from maze_core.collect.pools.runner import LOOPBACK, Runner
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import SideBySide
 from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.process_pool import ProcessPool
 from maze_local.processes import StartMethod
 
 if TYPE_CHECKING:
-    from maze_core.collect.pools.workers import Task, WorkerPool
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, Task, VectorEnv
+    from maze_core.collect.pools.workers import WorkerPool
 
 
 class LocalConfig(PluginConfig):

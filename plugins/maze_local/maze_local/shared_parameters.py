@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from maze_core.base.errors import RunError
-from maze_core.base.tree import map_tree
-from maze_core.collect.pools.workers import Arrays, Shared
+from maze_core import RunError, Shared, map_tree
+from maze_core.collect.pools.workers import Arrays
 from maze_core.envs.spaces import LeafSpec, Specs
 from maze_local.shared_tree import SharedTree, has_room, scalars
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from maze_core import Tree
 from maze_core.base.file_systems import free_bytes
-from maze_core.base.tree import Tree
 from maze_core.envs.spaces import LeafSpec, Specs
 
 _ALIGN = 64

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from maze_core.base.errors import RunError
-from maze_core.base.tree import Tree, put_rows, subtree, take_rows
+from maze_core import RunError, Tree, VectorEnv, subtree, take_rows
+from maze_core.base.tree import put_rows
 from maze_core.envs.spaces import Specs, allocate, allocated_bytes, space_specs
-from maze_core.envs.vector import StepResult, VectorEnv, agents_of
+from maze_core.envs.vector import StepResult, agents_of
 from maze_local.shared_tree import SharedTree, has_room, scalars
 
 if TYPE_CHECKING:

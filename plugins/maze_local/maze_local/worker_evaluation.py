@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from maze_core import ActingPolicy
 from maze_core.collect.agents.network import draws_itself
-from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.vector import agents_of
 from maze_core.run.episodes.evaluation import Playing, evaluating_agent, evaluation_mode
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.envs.vector import Episode, Share, VectorEnv
+    from maze_core import EpisodeSeeds, Policy, VectorEnv
+    from maze_core.envs.vector import Episode, Share
     from maze_core.envs.wrappers.carry import Memory
-    from maze_core.models.policy import Policy
     from maze_local.pooled_envs import PooledVectorEnv
 
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
-from maze_offpolicy.learn.targets import Target
+from maze_offpolicy import Target
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from maze_core import Dense, Purpose
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.base.seeding import integer_seed
 from maze_core.envs.several.actors import is_for_critics
-from maze_core.models.blocks import Dense
 from maze_core.models.inputs import FlatInput, critic_spaces
 from maze_marl.config import QMIXConfig
 from maze_marl.vdn import VDN
@@ -21,9 +21,7 @@ from maze_marl.vdn import VDN
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Run, TensorTree
 
 _MIXER = 1
 # Separates its random numbers from those of the policy.

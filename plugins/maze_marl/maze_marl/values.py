@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.models.distributions import Categorical
 from maze_core.models.several.routing import SCALAR, RoutedLeaf
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 
 def values_of(policy: Policy, obs: TensorTree, actions: TensorTree) -> Tensor:

@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Dict, Discrete
-from maze_offpolicy.collect.replay_collector import ReplayCollector
-from maze_offpolicy.learn.targets import Target
-from maze_offpolicy.replay.joint import Joint
+from maze_offpolicy import Joint, ReplayCollector, Target
 from torch import Tensor, nn
 
-from maze_core.base.seeding import Purpose, generator
-from maze_core.collect.agents.exploration import EpsilonGreedy
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.models.policy import Policy
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Algorithm, Batch, EpsilonGreedy, Loss, Policy, Purpose, generator, hookimpl
 from maze_marl.config import VDNConfig
 from maze_marl.values import values_of
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Run, TensorTree
 
 _EXPLORATION = 2
 # Separates the random actions from the other random numbers of acting.

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from maze_core.models.blocks import Dense, members
+from maze_core import Dense, PluginConfig
+from maze_core.models.blocks import members
 from maze_core.models.memory import Memory
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import MemoryLayers, MemorySize
 from maze_memories.scan import gated_scan
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Sequences, TensorTree
 
 _LONGEST = 64
 """Steps that the slowest unit remembers at first; the fastest one shows the present. The gates learn others."""

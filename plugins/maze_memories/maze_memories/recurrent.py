@@ -9,15 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from maze_core.models.blocks import check_room
+from maze_core import PluginConfig, check_room
 from maze_core.models.memory import Memory
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import MemoryLayers, MemorySize
 from maze_memories.gru_unrolling import unrolled_gru
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Sequences, TensorTree
 
 N = TypeVar("N", nn.GRU, nn.LSTM)
 

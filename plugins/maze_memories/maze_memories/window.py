@@ -9,14 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.models.blocks import Dense, check_room
+from maze_core import Dense, PluginConfig, check_room
 from maze_core.models.memory import Memory
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import MemoryLayers, MemorySize, MemoryWindow
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Sequences, TensorTree
 
 _HEADS = 4
 

@@ -6,11 +6,9 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 import torch
-from maze_onpolicy.collect.parameter_arrays import state_arrays
-from maze_onpolicy.collect.task_rollouts import TaskJob
+from maze_onpolicy import TaskJob, state_arrays
 
-from maze_core import Run
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Run
 from maze_meta.config import MAMLConfig
 from maze_meta.maml import adapted_parameters, mean_return, player_of, rows_of
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from maze_onpolicy.data.discounts import rollout_discounts
-from maze_onpolicy.data.returns import generalized_advantages
+from maze_onpolicy import generalized_advantages, rollout_discounts
 
-from maze_core.base.tree import take_rows
+from maze_core import take_rows
 from maze_core.envs.several.actors import is_for_critics
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout, Tree
 
 _RIDGE = 1e-5
 _WIDEST = 256

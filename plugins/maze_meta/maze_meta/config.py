@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from maze_onpolicy.tasks import TaskValues
+from maze_onpolicy import TaskValues
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class MAMLConfig(AlgorithmConfig):

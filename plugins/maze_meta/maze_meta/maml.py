@@ -9,21 +9,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from maze_onpolicy.collect.parameter_arrays import state_arrays
-from maze_onpolicy.collect.task_rollouts import TaskJob, TaskRollouts
-from maze_onpolicy.learn.advantages import normalized
-from maze_onpolicy.learn.parameters import with_parameters
-from maze_onpolicy.learn.surrogate import clipped_surrogate
-from maze_onpolicy.tasks import Tasks
+from maze_onpolicy import TaskJob, TaskRollouts, Tasks, clipped_surrogate, normalized, state_arrays, with_parameters
 from torch import Tensor
 
-from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
+from maze_core import (
+    Algorithm,
+    Batch,
+    Loss,
+    Policy,
+    Purpose,
+    Rollout,
+    Run,
+    generator,
+    hookimpl,
+    map_tree,
+    take_rows,
+    to_tensors,
+)
 from maze_core.base.free_ram import check_ram
-from maze_core.base.seeding import Purpose, generator
-from maze_core.base.tree import flat_rows, map_tree, take_rows
+from maze_core.base.tree import flat_rows
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.data.batch import joined, to_tensors
-from maze_core.data.rollout import Rollout
+from maze_core.data.batch import joined
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_meta.baseline import advantages
 from maze_meta.config import MAMLConfig

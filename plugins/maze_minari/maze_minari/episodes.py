@@ -9,12 +9,12 @@ from gymnasium import Space, spaces
 from maze_recordings.recording_files import Description, EpisodeRecord, TrajectoryError
 from maze_recordings.writer import UnfitEpisodeError, encode_episode
 
+from maze_core import Trajectory
 from maze_core.base.terminal_text import plain, printable
-from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import Role, leaves, start_of
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_minari.parts import Part
 
 _ENDS = "Next: write the data set with an episode for each end; where the next one begins is not recorded here"

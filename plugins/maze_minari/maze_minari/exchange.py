@@ -12,7 +12,7 @@ from maze_recordings.recording_files import Description, TrajectoryError
 from maze_recordings.trajectories import Trajectories
 from maze_recordings.writer import TrajectoryWriter
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import plain, printable
 from maze_core.envs.codecs import nest
 from maze_core.envs.several.actors import TURN, ActorId, actors_of
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from maze_recordings.progress import Report
 
-    from maze_core.base.tree import Tree
-    from maze_core.data.rollout import Trajectory
+    from maze_core import Trajectory, Tree
 
 
 class Imported(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gymnasium import Space, spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import argument
 from maze_core.envs.spaces import leaves
 

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import NonNegativeFloat, field_validator
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.cli import output
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.record import encoded_record, read_record
-from maze_core.plugins.hookspecs import hookimpl
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.background import Background
 from maze_mirror.copier import Copier, SupersededError
@@ -25,8 +22,7 @@ from maze_mirror.store import Store, check_installed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.run.report import RunSummary
-    from maze_core.run.run import Run
+    from maze_core import Run, RunSummary
 
 _LAST, _RUN = "last", "{run}"
 _AGAIN = "; it is tried again after the next checkpoint"

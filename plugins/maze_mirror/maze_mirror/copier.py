@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import counted
 from maze_core.cli.loggers.points import read_identity, write_identity
 from maze_mirror.address import masked

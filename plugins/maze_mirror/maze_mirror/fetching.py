@@ -9,8 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from maze_core import ConfigError, RunError
 from maze_core.base import files
-from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.file_systems import flush, free_bytes, take_lock
 from maze_core.base.terminal_text import printable
 from maze_mirror.address import checked, masked, reason

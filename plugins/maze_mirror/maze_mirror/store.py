@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from maze_core import ConfigError
 from maze_core.base import files
-from maze_core.base.errors import ConfigError
 from maze_core.base.file_systems import flush
 from maze_mirror.address import masked, protocol_of
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat
 
+from maze_core import ConfigError, PluginConfig, hookimpl
 from maze_core.base import files
-from maze_core.base.errors import ConfigError
 from maze_core.base.foreign_settings import variables_set
 from maze_core.base.terminal_text import shown
 from maze_core.cli.loggers.points import (
@@ -26,13 +26,10 @@ from maze_core.cli.loggers.points import (
     settings,
     write_identity,
 )
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.run.report import RunSummary
-    from maze_core.run.run import Run
+    from maze_core import Run, RunSummary
 
 IDENTITY = "mlflow.json"
 """The file of the run directory that holds tracking URI and run id."""

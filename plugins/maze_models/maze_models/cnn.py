@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.envs.several.actors import CRITIC
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
-from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Hidden, Width
-from maze_core.plugins.hookspecs import hookimpl
 from maze_models.encoders import ConcatEncoder, ImageEncoder, Layout
 from maze_models.precision import ImagePrecision
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from torch import nn
 
-    from maze_core.models.policy import Policy
+    from maze_core import Policy
 
 
 class CnnConfig(ModelConfig):

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 
 Composer = Callable[[dict[str, int]], nn.Module]
 """A module's class, or a function that returns one, called with the width of each encoded leaf by its key.

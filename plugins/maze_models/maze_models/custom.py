@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.data.batch import to_tensors
+from maze_core import ConfigError, Plugin, PluginConfig, feature_count, hookimpl, to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.assembly import ModelConfig, assemble_policy
-from maze_core.models.policy import feature_count
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given, not_given
 
 if TYPE_CHECKING:
@@ -27,7 +22,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree
 
 _POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
 _WAYS = """A custom model is a torch.nn.Module, its class, or a function that returns one, called with

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_core.base.errors import ConfigError
-from maze_core.models.policy import Policy
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import ConfigError, Plugin, PluginConfig, Policy, hookimpl
 from maze_core.plugins.python_objects import given, not_given
 from maze_models.custom import build_encoder
 

@@ -9,9 +9,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Dense
 from maze_core.envs.spaces import is_channels_first, looks_channels_first
-from maze_core.models.blocks import MLP, Activation, Dense, members
+from maze_core.models.blocks import MLP, Activation, members
 from maze_core.models.inputs import pixel_scale
 from maze_models.composer import Composer, Composition
 from maze_models.convolution import convolve_image
@@ -20,7 +20,7 @@ from maze_models.precision import ImagePrecision, computing_dtype
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree
 
 Layout = Literal["auto", "hwc", "chw"]
 """Order of an image's dimensions; `auto`: channels first where that is beyond doubt, else last."""

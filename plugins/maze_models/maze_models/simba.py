@@ -8,21 +8,18 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from maze_core import Dense, Plugin, hookimpl
 from maze_core.models.assembly import ModelConfig, assemble_policy
-from maze_core.models.blocks import Dense
 from maze_core.models.inputs import FlatInput, flat_spaces
 from maze_core.models.scored_choices import Summaries
-from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import Width
-from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 _EXPANSION = 4
 """Hidden units of a block, in widths."""

@@ -8,27 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from gymnasium.spaces import Box, Dict
-from maze_offpolicy.learn.critics import critics_of
-from maze_offpolicy.learn.targets import Target
-from maze_offpolicy.models.joint_actions import JointActions, bounded_sample, check_reparametrised
+from maze_offpolicy import JointActions, Target, bounded_sample, check_reparametrised, critics_of
 from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
-from maze_core.base.seeding import Purpose, torch_generator
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.optimizers.adam import Adam
+from maze_core import Adam, Algorithm, Batch, Loss, Purpose, hookimpl, torch_generator
 from maze_core.models.distributions import SquashedGaussian
-from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import CQLConfig
 from maze_offline.losses import log_integral, squared_errors
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Optimizer, Policy, Run, RunConfig, TensorTree
 
 _SAMPLES = 2
 # Separates its random numbers from others of the same purpose.

@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from maze_offpolicy.learn.targets import Target
-from maze_offpolicy.models.critics import build_critics
-from maze_offpolicy.models.joint_actions import JointActions
-from maze_onpolicy.data.rounding import nearly_equal
+from maze_offpolicy import JointActions, Target, build_critics
+from maze_onpolicy import nearly_equal
 from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import Adam, Algorithm, Batch, ConfigError, Loss, Purpose, hookimpl
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.optimizers.adam import Adam
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core.base.seeding import integer_seed
 from maze_offline.config import IQLConfig
 from maze_offline.losses import advantage_weights, expectile_loss, squared_errors
 
 if TYPE_CHECKING:
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Optimizer, Policy, Run, RunConfig
 
 _CRITICS = 1
 # Separates the critics' parameters from the policy's.

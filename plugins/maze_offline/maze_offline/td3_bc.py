@@ -7,29 +7,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from gymnasium.spaces import Box, Dict
-from maze_offpolicy.learn.critics import critics_of
-from maze_offpolicy.learn.deterministic import (
+from maze_offpolicy import (
     DeterministicTargets,
+    JointActions,
     check_deterministic,
     critic_and_policy_optimizer,
+    critics_of,
     most_likely,
 )
-from maze_offpolicy.models.joint_actions import JointActions
 from maze_recordings.recorded_steps import RecordedSteps, check_without_steps
 from torch import Tensor, nn
 
-from maze_core.base.seeding import Purpose, torch_generator
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Algorithm, Batch, Loss, Purpose, hookimpl, torch_generator
 from maze_offline.config import TD3BCConfig
 from maze_offline.losses import squared_errors, value_weight
 
 if TYPE_CHECKING:
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Optimizer, Policy, Run, RunConfig
 
 _TARGET_NOISE = 2
 # Separates its random numbers from others of the same purpose.

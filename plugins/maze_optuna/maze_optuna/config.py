@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import PluginConfig
 
 
 class OptunaConfig(PluginConfig):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from maze_sweep.searchers.base import Search, Searcher
 from maze_sweep.searchers.space import Point
 
-from maze_core.base.errors import ConfigError
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import ConfigError, PluginConfig
 from maze_optuna.config import OptunaConfig
 
 if TYPE_CHECKING:

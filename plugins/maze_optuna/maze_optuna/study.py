@@ -17,7 +17,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.files import open_file
 from maze_core.base.plain_json import is_count
 from maze_core.base.terminal_text import printable, shown

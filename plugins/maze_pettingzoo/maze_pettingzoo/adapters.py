@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from gymnasium import Space
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.masks import MASK, mask_space
 from maze_core.envs.pictures import pictures_per_second
 from maze_core.envs.several.agents import MultiAgentEnv, Round

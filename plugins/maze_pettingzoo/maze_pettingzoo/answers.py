@@ -7,7 +7,7 @@ from typing import Any
 
 from gymnasium import Space
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import shown
 from maze_core.envs.spaces import ROLES
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ActorSpaces, ConfigError
 from maze_core.envs.masks import MASK
-from maze_core.envs.several.agent_rows import ActorSpaces, waiting_observation
+from maze_core.envs.several.agent_rows import waiting_observation
 from maze_pettingzoo.observer import Observer
 
 CriticView = Literal["none", "state", "all"]

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from pettingzoo import ParallelEnv
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.terminal_text import shown
 from maze_core.envs.interfaces import makes_environments
 from maze_core.envs.masks import MASK

@@ -8,7 +8,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.foreign_settings import unchanged_variables
 from maze_core.base.terminal_text import shown
 

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.saved_state import Array, Count, Each, Entries, Number, varies
+from maze_core import Count, remembers, take_rows, varies
+from maze_core.base.saved_state import Array, Each, Entries, Number
 from maze_core.base.seeding import load_random_state, random_state
-from maze_core.base.tree import copy_tree, put_rows, take_rows
+from maze_core.base.tree import copy_tree, put_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.row_memory import RowMemory
-from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Policy, Tree
     from maze_core.envs.vector import Episode
-    from maze_core.models.policy import Policy
 
 NOBODY = -1
 """The opponent before there is one, and in copies without opponents."""

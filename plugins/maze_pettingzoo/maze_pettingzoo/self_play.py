@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import Purpose, integer_seed
+from maze_core import ConfigError, Plugin, PluginConfig, Purpose, hookimpl
+from maze_core.base.seeding import integer_seed
 from maze_core.envs.vector import agents_of, copies_of
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from maze_core import EpochReport, Rollout, Run, VectorEnv
     from maze_core.collect.agents.agent import Agent
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.vector import VectorEnv
-    from maze_core.run.report import EpochReport
-    from maze_core.run.run import Run
     from maze_pettingzoo.opponents import PoolAgent
 
 _WHERE = "callbacks.self_play.opponents"

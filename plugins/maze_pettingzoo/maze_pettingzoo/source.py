@@ -13,19 +13,16 @@ from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
 from pydantic import Field, JsonValue, PositiveInt
 
-from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core import ConfigError, MazeError, Plugin, PluginConfig, RunError, hookimpl
 from maze_core.base.foreign_settings import unchanged_variables
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.checks import naming
 from maze_core.envs.interfaces import with_arrays
 from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.explain import left_out
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.critics import CriticView

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, PluginConfig
 from maze_core.collect.policies.random import RandomPolicy
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import describe
 from maze_planning.simulator import Simulators, same_outcomes
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import EnvBuilder, Tree
     from maze_planning.simulator import Outcome, Simulator
 
 _BEFORE, _AFTER = 8, 20

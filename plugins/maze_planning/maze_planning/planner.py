@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.tree import take_rows
+from maze_core import take_rows
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_planning.simulator import Simulator
 
 

@@ -10,9 +10,7 @@ from maze_core.plugins.members import member
 from maze_planning.planning import Planning
 
 if TYPE_CHECKING:
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.base import PluginConfig
+    from maze_core import EnvBuilder, PluginConfig, Policy
 
 
 @dataclass(frozen=True)

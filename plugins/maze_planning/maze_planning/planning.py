@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from maze_core.base.errors import ConfigError, RunError, say_where
-from maze_core.base.saved_state import Each, OrLeftOut, check_state, form_of, varies
-from maze_core.base.seeding import Purpose, generator, load_random_states, random_states
-from maze_core.base.tree import copy_tree, put_rows, take_rows, to_arrays
+from maze_core import ConfigError, Purpose, RunError, flatten_space, generator, take_rows, to_arrays, to_tensors, varies
+from maze_core.base.errors import say_where
+from maze_core.base.saved_state import Each, OrLeftOut, check_state, form_of
+from maze_core.base.seeding import load_random_states, random_states
+from maze_core.base.tree import copy_tree, put_rows
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.data.batch import to_tensors
-from maze_core.envs.spaces import flatten_space
 from maze_core.envs.vector import copies_of
 from maze_planning.copy_check import PLAY_ALONE, copies_by_replay
 from maze_planning.planner import Decision
@@ -26,11 +25,7 @@ from maze_planning.watched import WatchedAgents, WatchedEnv
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import Tree
-    from maze_core.collect.agents.network import NetworkAgent
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, EpisodeSeeds, NetworkAgent, Tree, VectorEnv
     from maze_planning.planner import Planner
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.closing import release
 from maze_planning.planner_source import PlannerSource
@@ -12,11 +12,8 @@ from maze_planning.planning import Planning, PlanningAgent, PlanningBeside
 from maze_planning.watched import WatchedAgents, WatchedEnv
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core import EpisodeSeeds, NetworkAgent, Run, VectorEnv
     from maze_core.collect.agents import looking_ahead
-    from maze_core.collect.agents.network import NetworkAgent
-    from maze_core.envs.vector import VectorEnv
-    from maze_core.run.run import Run
 
 
 def of_run(run: Run) -> looking_ahead.RunPlanning:

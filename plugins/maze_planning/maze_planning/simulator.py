@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import copy_tree, take_rows
+from maze_core import ConfigError, take_rows
+from maze_core.base.tree import copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of
 from maze_core.envs.several.agent_rows import AgentRowCodec
@@ -24,8 +24,7 @@ from maze_core.plugins.closing import release, releasing
 from maze_planning.watched import WatchedAgents, WatchedEnv
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import EnvBuilder, Tree
 
 
 @dataclass(frozen=True, slots=True)

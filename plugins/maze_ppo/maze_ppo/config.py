@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class PPOConfig(AlgorithmConfig):

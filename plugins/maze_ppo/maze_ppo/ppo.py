@@ -6,26 +6,26 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from maze_onpolicy.closed_form.terms import squared_error_term, surrogate_term
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import actor_critic_loss, advantage_rows, normalized
-from maze_onpolicy.learn.burn_in import CriticBurnIn
-from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
+from maze_onpolicy import (
+    CriticBurnIn,
+    RolloutCollector,
+    actor_critic_loss,
+    advantage_rows,
+    clipped_surrogate,
+    normalized,
+    row_divergence,
+    squared_error_term,
+    surrogate_term,
+)
 from torch import Tensor
 
-from maze_core.base.seeding import Purpose, generator
-from maze_core.base.tree import to_arrays
-from maze_core.data.batch import ROW_WEIGHT, Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import ROW_WEIGHT, Algorithm, Batch, Loss, Purpose, generator, hookimpl, to_arrays
 from maze_ppo.config import PPOConfig
 
 if TYPE_CHECKING:
-    from maze_onpolicy.closed_form.actor_critic import Evaluated
+    from maze_onpolicy import Evaluated
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
-    from maze_core.run.run import Run
+    from maze_core import Policy, Run, TensorTree
 
 
 class PPO(Algorithm):

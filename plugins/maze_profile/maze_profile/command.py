@@ -13,7 +13,7 @@ from maze_core.cli import output
 from maze_core.cli.options import with_algorithm_flags
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.run import RunConfig
+    from maze_core import RunConfig
     from maze_profile.profiling import Profile
 
 

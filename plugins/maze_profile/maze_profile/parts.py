@@ -11,9 +11,9 @@ from maze_compile.machine_code import Compilation
 from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.process_pool import ProcessPool
 from maze_local.queued_pool import QueuedPool
-from maze_onpolicy.collect.resident import ResidentSampler
+from maze_onpolicy import ResidentSampler
 
-from maze_core.collect.agents.network import NetworkAgent
+from maze_core import NetworkAgent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.pools.serial import SerialPool
 from maze_core.envs.native import NativeVectorEnv
@@ -22,7 +22,7 @@ from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
-    from maze_core.run.run import Run
+    from maze_core import Run
     from maze_profile.stopwatch import Stopwatch
 
 _COMPILING = "compiling"

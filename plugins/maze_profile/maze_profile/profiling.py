@@ -15,8 +15,7 @@ from maze_profile.stopwatch import Stopwatch, cost_of_a_change
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import Run, RunConfig
 
 _ALWAYS = ("environment", "acting", "batches", "rest")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.params import SideBySide
 

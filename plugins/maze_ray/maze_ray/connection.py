@@ -15,7 +15,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.errors import ConfigError, LostError, RunError
+from maze_core import ConfigError, RunError
+from maze_core.base.errors import LostError
 from maze_core.base.files import GuardedFolder
 from maze_core.base.foreign_settings import Variables, changed_since, put_back, variables_set
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from maze_core.collect.pools.workers import Shared
+from maze_core import Shared
 
 if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Arrays

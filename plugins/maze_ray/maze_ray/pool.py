@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from maze_local.processes import SPOILT
 from maze_local.queued_pool import QueuedPool
 
+from maze_core import JobResult, Task
 from maze_core.base.terminal_text import counted
-from maze_core.collect.pools.workers import Arrays, JobResult, Task
+from maze_core.collect.pools.workers import Arrays
 from maze_ray.actors import Actors
 from maze_ray.lines import Lines
 from maze_ray.losses import node_has_died, reason_of

@@ -7,18 +7,17 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from maze_core import PluginConfig
 from maze_core.collect.pools.runner import LOOPBACK, Runner
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.plugins.config.base import PluginConfig
 from maze_ray.config import RayConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from maze_core.collect.pools.workers import Task, WorkerPool
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, Task, VectorEnv
+    from maze_core.collect.pools.workers import WorkerPool
     from maze_ray.session import Session
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_core.base.errors import ConfigError, PluginError
+from maze_core import ConfigError, PluginError
 from maze_core.base.foreign_settings import changed_since, put_back
 from maze_ray.connection import LOCAL, NODE_ENDED, Connection
 from maze_ray.probe import answers

@@ -13,7 +13,7 @@ from maze_sweep.away import bring_metrics, bring_run, check_source, copy_of, exe
 from maze_sweep.execute import execute
 from maze_sweep.pool import JobEnd, Outcome, SweepJob
 
-from maze_core.base.errors import ConfigError, MazeError
+from maze_core import ConfigError, MazeError
 from maze_ray.losses import reason_of
 from maze_ray.session import Session, import_ray
 from maze_ray.worker import begin_on_node, differences, versions

@@ -17,16 +17,15 @@ from maze_local.processes import begin_worker, import_ahead
 from maze_local.result_transfer import LARGE
 from maze_local.wakeup import Listener
 
+from maze_core import ConfigError, MazeError, Shared
 from maze_core.base.blame import their_traceback
-from maze_core.base.errors import ConfigError, MazeError
-from maze_core.collect.pools.workers import Shared
 from maze_core.plugins.closing import release
 from maze_ray.parameters import received
 from maze_ray.session import import_ray
 from maze_ray.socket_channel import NoMessageError, SocketChannel, call
 
 if TYPE_CHECKING:
-    from maze_core.collect.pools.workers import Task
+    from maze_core import Task
 
 Answer = tuple[Any, ...]
 """`("ready", process id, differences, node, whether it has called the driver)`, `("joined", whether it has called the

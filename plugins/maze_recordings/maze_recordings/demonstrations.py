@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.several.agents import MultiAgentEnv, WrappedAgents
 from maze_core.envs.several.wrapped import WrappedParts
 from maze_core.envs.wrappers.carry import layers
@@ -20,8 +20,7 @@ from maze_recordings.obeyed_masks import check_masks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from maze_core.envs.vector import VectorEnv
-    from maze_core.plugins.config.base import PluginConfig
+    from maze_core import PluginConfig, VectorEnv
     from maze_core.plugins.hookspecs import Run
     from maze_recordings.trajectories import Trajectories
 

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from maze_onpolicy.collect.assembler import Assembler
+from maze_onpolicy import Assembler
 
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
-from maze_core.base.tree import take_rows
-from maze_core.collect.agents.network import NetworkAgent
+from maze_core import EpisodeSeeds, NetworkAgent, Purpose, Trajectory, generator, take_rows
 from maze_core.collect.stepper import Stepper
-from maze_core.data.rollout import Trajectory
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
@@ -27,10 +24,10 @@ from maze_core.plugins.closing import releasing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree, VectorEnv
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.looking_ahead import Planning
-    from maze_core.envs.vector import StepResult, VectorEnv
+    from maze_core.envs.vector import StepResult
     from maze_core.envs.wrappers.carry import Memory
 
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]

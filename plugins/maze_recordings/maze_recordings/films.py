@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from maze_core.plugins.extensions import VIDEO, extension
 
 if TYPE_CHECKING:
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, VectorEnv
 
 
 class FilmRecorder(Protocol):

@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 import numpy as np
 
+from maze_core import map_tree
 from maze_core.base import files
 from maze_core.base.file_systems import cannot_map, say_once
 from maze_core.base.terminal_text import argument, printable
-from maze_core.base.tree import map_tree
 from maze_core.envs.spaces import LeafSpec
 from maze_recordings.progress import Report
 from maze_recordings.recording_files import (

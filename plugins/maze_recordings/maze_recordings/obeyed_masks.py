@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from maze_offpolicy.models.joint_actions import JointActions
+from maze_offpolicy import JointActions
 
-from maze_core.base.tree import take_rows
-from maze_core.data.batch import to_tensors
+from maze_core import take_rows, to_tensors
 from maze_recordings.recording_files import TrajectoryError
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import TensorTree, Tree
     from maze_recordings.trajectories import Trajectories
 
 _CHUNK = 1024

@@ -13,16 +13,12 @@ import gymnasium
 import numpy as np
 from pydantic import PositiveInt
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, PluginConfig, Trajectory, Tree, hookimpl
 from maze_core.base.terminal_text import printable
-from maze_core.base.tree import Tree, concat_trees, copy_tree
-from maze_core.data.rollout import Trajectory
+from maze_core.base.tree import concat_trees, copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.wrappers.carry import reward_meter
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.hookspecs import hookimpl
 from maze_recordings.recording_files import (
     Description,
     TrajectoryError,

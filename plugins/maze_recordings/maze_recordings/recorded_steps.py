@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from maze_offpolicy.replay.buffer import ReplayBuffer
-from maze_offpolicy.replay.frames import TRIED, FrameStack, find_stacks
+from maze_offpolicy import TRIED, FrameStack, ReplayBuffer, find_stacks
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Anything, varies
-from maze_core.base.seeding import Purpose, generator, load_random_state, random_state
-from maze_core.base.tree import take_rows, to_device
+from maze_core import ConfigError, Purpose, generator, take_rows, varies
+from maze_core.base.saved_state import Anything
+from maze_core.base.seeding import load_random_state, random_state
+from maze_core.base.tree import to_device
 from maze_core.envs.spaces import space_specs
 from maze_recordings.demonstrations import in_units_of
 from maze_recordings.loader import load_trajectories
@@ -23,9 +22,7 @@ from maze_recordings.progress import progress_bar
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.batch import Batch
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import Batch, Run, RunConfig
     from maze_recordings.trajectories import Trajectories
 
 

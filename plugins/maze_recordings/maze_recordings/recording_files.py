@@ -24,11 +24,11 @@ from urllib.parse import quote
 import numpy as np
 from gymnasium import Space
 
+from maze_core import MazeError, flatten_space
 from maze_core.base import files
-from maze_core.base.errors import MazeError
 from maze_core.base.plain_json import checksummed, is_count, is_number, parse_object, unsealed
 from maze_core.base.terminal_text import argument, counted, shown
-from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
+from maze_core.envs.spaces import LeafSpec, Role, space_specs
 from maze_recordings.recorded_values import WrongValue, wrong_value
 from maze_recordings.space_json import space_from_json, space_to_json
 

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.base.errors import RunError
+from maze_core import EnvBuilder, NetworkAgent, RunError, Task
 from maze_core.base.interruption import Preempted, exit_code_of, graceful_interrupts, pass_on
 from maze_core.base.process_state import torch_threads
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
-from maze_core.collect.agents.network import NetworkAgent, NoiseByRow
+from maze_core.collect.agents.network import NoiseByRow
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.collect.pools.dev import DevConfig, DevRunner
-from maze_core.collect.pools.workers import Task
-from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import in_turn
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.vector import Episode
@@ -37,14 +35,10 @@ from maze_recordings.writer import TrajectoryWriter, check_free
 if TYPE_CHECKING:
     from gymnasium import Space
 
+    from maze_core import PluginConfig, Policy, Run, Shared, Trajectory, VectorEnv
     from maze_core.collect.agents.looking_ahead import PlannerSource, Planning
-    from maze_core.collect.pools.workers import Shared, WorkerPool
-    from maze_core.data.rollout import Trajectory
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.collect.pools.workers import WorkerPool
     from maze_core.envs.wrappers.carry import Memory
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.run.run import Run
     from maze_recordings.episode_recorder import AgentOf
 
 NUM_ENVS = 8

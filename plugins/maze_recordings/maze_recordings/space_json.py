@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.plain_json import is_count
 from maze_core.base.terminal_text import shown
 from maze_core.envs.several.actors import ActorId

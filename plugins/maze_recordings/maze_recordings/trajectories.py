@@ -16,8 +16,7 @@ from typing import Any, overload
 import numpy as np
 from gymnasium import Space
 
-from maze_core.base.tree import Tree, take_rows
-from maze_core.data.rollout import Trajectory
+from maze_core import Trajectory, Tree, take_rows
 from maze_recordings.recording_files import Description, EpisodeRecord, TrajectoryError
 
 

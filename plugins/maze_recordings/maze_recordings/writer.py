@@ -10,11 +10,9 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from gymnasium import Space
 
+from maze_core import RunError, Trajectory, map_tree
 from maze_core.base import files
-from maze_core.base.errors import RunError
 from maze_core.base.file_systems import flush
-from maze_core.base.tree import map_tree
-from maze_core.data.rollout import Trajectory
 from maze_core.envs.spaces import LeafSpec
 from maze_recordings.recording_files import (
     EPISODES,

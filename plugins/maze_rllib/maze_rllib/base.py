@@ -12,26 +12,28 @@ from maze_recordings.loader import load_trajectories
 from maze_recordings.obeyed_masks import check_masks
 from maze_recordings.progress import progress_bar
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core import (
+    Algorithm,
+    AlgorithmConfig,
+    Batch,
+    ConfigError,
+    EpisodeSeeds,
+    Loss,
+    Purpose,
+    RunError,
+    hookimpl,
+    remembers,
+)
 from maze_core.base.saved_state import refused
-from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.models.memory import remembers
+from maze_core.base.seeding import integer_seed
 from maze_core.plugins.config.explain import combined
-from maze_core.plugins.config.run import AlgorithmConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_rllib.config import RLlibConfig
 from maze_rllib.families import Family, family
 from maze_rllib.offered import CLUSTER, WORKERS, other_version
 from maze_rllib.session import check_installed
 
 if TYPE_CHECKING:
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import Optimizer, PluginConfig, Policy, Run, RunConfig
     from maze_rllib.trainer import Trainer
 
 _RUNNERS = ("dev", "local", "ray")

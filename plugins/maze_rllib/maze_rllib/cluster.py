@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import Purpose, integer_seed
+from maze_core import ConfigError, Purpose
+from maze_core.base.seeding import integer_seed
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.run.run import Run
+    from maze_core import PluginConfig, Run
 
 
 def placed(rllib: Any, run: Run, *, samples: bool) -> Any:

@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PositiveInt, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from maze_core.base.errors import ConfigError
+from maze_core import AlgorithmConfig, ConfigError
 from maze_core.plugins.config import params
 from maze_core.plugins.config.explain import combined, nearest
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.run import AlgorithmConfig
 from maze_rllib.families import Family, family
 from maze_rllib.flags import FLAGS
 from maze_rllib.offered import LEARNERS, THEIR_NETWORK, idle, is_read, switched_off

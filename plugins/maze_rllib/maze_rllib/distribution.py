@@ -8,7 +8,7 @@ import torch
 from ray.rllib.core.distribution.distribution import Distribution
 from torch import Tensor
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, TreeDistribution
 from maze_core.models.distributions import (
     Bernoulli,
     Beta,
@@ -17,11 +17,9 @@ from maze_core.models.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from maze_core.models.distributions.base import TreeDistribution
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 Parameters = dict[str, dict[str, Tensor]]
 """The parameters of a tree's distributions: by action leaf, then by name, each [B, …]."""

@@ -10,9 +10,7 @@ from typing import Any
 from gymnasium.wrappers.vector import DictInfoToList
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-from maze_core.base.errors import MazeError
-from maze_core.base.seeding import EpisodeSeeds
-from maze_core.envs.builder import EnvBuilder
+from maze_core import EnvBuilder, EpisodeSeeds, MazeError
 from maze_core.envs.vector import Episode
 from maze_rllib.callers import callers_without_sources
 from maze_rllib.vector_env import TreeVectorEnv

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import Space, spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.run import RunConfig
+    from maze_core import RunConfig
 
 _SMALL_LATENCY = {"timeout_s_sampler_manager": 0.1, "use_env_runner_state_server": False, "min_time_s_per_iteration": 0}
 """With RLlib's defaults the learner of IMPALA and APPO spins while it waits, which starves workers on few cores."""

@@ -17,14 +17,13 @@ from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS, Tar
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
 
-from maze_core.data.batch import to_tensors
+from maze_core import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_rllib.distribution import adapter, parameters
 from maze_rllib.vector_env import single_key
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 
 class ActorCriticModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]

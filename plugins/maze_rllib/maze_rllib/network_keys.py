@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins.config.explain import combined, nearest
 
 _WHERE = "algorithm.model_config"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 _PATIENCE = 30.0

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_rllib.refused import REFUSED, WITHOUT_EFFECT
 
 FILE = Path(__file__).with_name("reads.json")

@@ -11,14 +11,12 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.offline.offline_data import OfflineData
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 
-from maze_core.base.tree import take_rows
-from maze_core.data.batch import to_tensors
+from maze_core import take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_recordings.trajectories import Trajectories
 
-    from maze_core.base.tree import Tree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, Tree
     from maze_rllib.own_model import PlainView
 
 _MODULE = "default_policy"

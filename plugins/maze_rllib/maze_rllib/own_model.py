@@ -14,16 +14,14 @@ from gymnasium import spaces
 from maze_models.encoders import settled_layout
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import map_tree, to_arrays
-from maze_core.data.batch import to_tensors
+from maze_core import ConfigError, flatten_space, map_tree, to_arrays, to_tensors
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import flatten_space, is_image
+from maze_core.envs.spaces import is_image
 from maze_core.models.distributions import BoxScale
 from maze_core.models.inputs import FlatInput
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import TensorTree, Tree
 
 _FIRST = "is_first"
 """Where DreamerV3's network reads that an episode begins."""

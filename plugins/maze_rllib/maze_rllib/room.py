@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core import ConfigError, RunError
 
 Bundle = Mapping[str, float]
 """What one process reserves, by Ray's names: `CPU`, `GPU` and names of the user's own."""

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core import ConfigError, RunError
 from maze_core.base.files import GuardedFolder
 from maze_core.base.foreign_settings import Variables, changed_since, put_back
 from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
 from maze_rllib.randomness import kept
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.base import PluginConfig
+    from maze_core import PluginConfig
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -9,7 +9,8 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, get_args, get_origin
 
-from maze_core.base.errors import CheckpointError, ConfigError, RunError
+from maze_core import ConfigError, RunError
+from maze_core.base.errors import CheckpointError
 from maze_core.plugins.discovery import describe
 from maze_rllib.parameters import signatures
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from maze_core import RunContext
-from maze_core.base.errors import MazeError
+from maze_core import MazeError, RunContext
 from maze_rllib.algorithms import algorithm
 from maze_rllib.config import config_of
 from maze_rllib.conformance import SIZES

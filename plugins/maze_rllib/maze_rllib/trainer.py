@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from maze_core import ConfigError, MazeError, RunError
 from maze_core.base.blame import causes
-from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.saved_state import check_state
 from maze_core.envs.vector import Episode
 from maze_rllib.callers import callers_without_sources
@@ -29,7 +29,7 @@ from maze_rllib.room import bundles, check_exists, wait_until_free
 from maze_rllib.session import RaySession
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.base import PluginConfig
+    from maze_core import PluginConfig
 
 POLICY = "policy."
 """Prefix of the policy's weights in a module around one of Maze's policies."""

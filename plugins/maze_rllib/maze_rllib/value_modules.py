@@ -20,16 +20,15 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
+from maze_core import feature_count
 from maze_core.models.blocks import MLP
 from maze_core.models.distributions import Categorical
-from maze_core.models.policy import feature_count
 from maze_rllib.distribution import TreeAdapter, adapter, parameters
 from maze_rllib.modules import own_policy, zeros
 from maze_rllib.vector_env import single_key
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 _FORBIDDEN = -1e8
 """Lower logits are those of masked choices."""

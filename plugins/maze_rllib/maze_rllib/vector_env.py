@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from maze_core.base.errors import MazeError, RunError
+from maze_core import MazeError, RunError, flatten_space
 from maze_core.envs.checks import (
     MisfitError,
     failure,
@@ -23,16 +23,14 @@ from maze_core.envs.checks import (
     place,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
+from maze_core.envs.spaces import LeafSpec, allocate, space_specs
 from maze_core.envs.vector import Episode
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 from maze_rllib.own_model import PlainView
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import Tree
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import EnvBuilder, EpisodeSeeds, Tree
 
 
 class TreeVectorEnv(VectorEnv[Any, Any, Any]):

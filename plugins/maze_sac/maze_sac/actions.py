@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from maze_offpolicy.models.joint_actions import JointActions, bounded_sample, joined
+from maze_offpolicy import JointActions, bounded_sample, joined
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,9 +18,8 @@ from maze_core.models.distributions.continuous import HALF_LOG_2PI, log_tanh_slo
 from maze_core.models.inputs import joined_mask
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree, TreeDistribution
     from maze_core.models.distributions import BoxScale
-    from maze_core.models.distributions.base import TreeDistribution
 
 _REACHABLE = 0.98
 # Target entropy of a choice as a share of its largest entropy (Christodoulou 2019, arXiv 1910.07207).

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from maze_offpolicy.collect.sizes import steps_of_each
-from maze_offpolicy.models.stacked_norms import Norm
+from maze_offpolicy import Norm, steps_of_each
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class SACConfig(AlgorithmConfig):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from maze_offpolicy.learn.quantile_loss import quantile_huber
+from maze_offpolicy import quantile_huber
 from torch import Tensor
 
 if TYPE_CHECKING:

@@ -7,23 +7,35 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Box
-from maze_offpolicy.collect.replay_collector import ReplayCollector
-from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory, memory_builder
-from maze_offpolicy.learn.critics import critics_of
-from maze_offpolicy.learn.targets import Target
-from maze_offpolicy.models.joint_actions import JointActions, check_log_probs, check_reparametrised
+from maze_offpolicy import (
+    JointActions,
+    ReplayCollector,
+    ReplayMemory,
+    Target,
+    TargetMemory,
+    check_log_probs,
+    check_reparametrised,
+    critics_of,
+    memory_builder,
+)
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import Purpose, torch_generator
-from maze_core.base.tree import TensorTree, subtree
-from maze_core.data.batch import Batch, Loss
-from maze_core.envs.spaces import flatten_space
-from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.optimizers.adam import Adam
+from maze_core import (
+    Adam,
+    Algorithm,
+    Batch,
+    ConfigError,
+    Loss,
+    Purpose,
+    TensorTree,
+    distribution_of,
+    flatten_space,
+    hookimpl,
+    remembers,
+    subtree,
+    torch_generator,
+)
 from maze_core.models.distributions import BoxScale
-from maze_core.models.memory import distribution_of, remembers
-from maze_core.plugins.hookspecs import hookimpl
 from maze_sac.actions import Decision, Temperature, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.estimates import estimate_of, soft_target
@@ -33,13 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from gymnasium import Space
-    from maze_offpolicy.models.critics import StateActionCritics
+    from maze_offpolicy import StateActionCritics
 
-    from maze_core.data.sequences import Sequences
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Optimizer, Policy, Run, RunConfig, Sequences
 
 _LOSS_NOISE = 2
 # Separates the noise of actions sampled in the loss from that of acting.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from maze_offpolicy.models.joint_actions import JointActions, joined
+from maze_offpolicy import JointActions, joined
 from torch import Tensor
 
 from maze_core.models.several.routing import SCALAR, Blank
@@ -14,8 +14,7 @@ from maze_sac.actions import Decision, draw, log_probabilities
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.distributions.base import TreeDistribution
+    from maze_core import TensorTree, TreeDistribution
     from maze_core.models.several.routing import RoutedLeaf
 
 

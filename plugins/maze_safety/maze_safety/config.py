@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class PPOLagrangianConfig(AlgorithmConfig):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import sqrt
 
-from maze_core.base.saved_state import Count, Number, varies
+from maze_core import Count, varies
+from maze_core.base.saved_state import Number
 
 _FIRST, _SECOND, _EPS = 0.9, 0.999, 1e-8
 

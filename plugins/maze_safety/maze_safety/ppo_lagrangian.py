@@ -7,20 +7,23 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from maze_offpolicy.models.critics import build_critics
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.data.discounts import rollout_discounts
-from maze_onpolicy.data.returns import generalized_advantages
-from maze_onpolicy.learn.advantages import advantage_rows, normalized, rollout_values
-from maze_onpolicy.learn.surrogate import clipped_surrogate, row_divergence
+from maze_offpolicy import build_critics
+from maze_onpolicy import (
+    RolloutCollector,
+    advantage_rows,
+    clipped_surrogate,
+    generalized_advantages,
+    normalized,
+    rollout_discounts,
+    rollout_values,
+    row_divergence,
+)
 from torch import Tensor, nn
 
-from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
+from maze_core import Algorithm, Batch, Loss, Policy, Purpose, Rollout, Run, TensorTree, generator, hookimpl
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.seeding import Purpose, generator, integer_seed
-from maze_core.base.tree import TensorTree
+from maze_core.base.seeding import integer_seed
 from maze_core.data.batch import mean_of_rows
-from maze_core.data.rollout import Rollout
 from maze_safety.config import PPOLagrangianConfig
 from maze_safety.multiplier import Multiplier
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class AlphaZeroConfig(AlgorithmConfig):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core import Count, take_rows, varies
 from maze_core.base.free_ram import check_ram
-from maze_core.base.saved_state import Array, Count, OrEmpty, OrLeftOut, varies
-from maze_core.base.tree import copy_tree, gather_rows, put_rows, stack_trees, take_rows
+from maze_core.base.saved_state import Array, OrEmpty, OrLeftOut
+from maze_core.base.tree import copy_tree, gather_rows, put_rows, stack_trees
 from maze_core.envs.spaces import allocate, allocated_bytes
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_core.envs.spaces import LeafSpec
 
 

@@ -9,17 +9,15 @@ import numpy as np
 from maze_planning.planner import Decision, Planner
 from maze_planning.simulator import Simulator
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import Tree, concat_trees, take_rows
-from maze_core.data.batch import to_tensors
+from maze_core import ConfigError, Tree, take_rows, to_tensors
+from maze_core.base.tree import concat_trees
 from maze_core.envs.masks import MaskCheck
 from maze_core.models.distributions import Categorical
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.models.distributions.base import TreeDistribution
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TreeDistribution
     from maze_search.config import AlphaZeroConfig
 
 

@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, load_random_state, random_state
-from maze_core.base.tree import Tree, subtree, take_rows
-from maze_core.collect.agents.network import NetworkAgent
-from maze_core.collect.collector import Collector
+from maze_core import (
+    Batch,
+    Collector,
+    EpisodeSeeds,
+    NetworkAgent,
+    Purpose,
+    Tree,
+    generator,
+    subtree,
+    take_rows,
+    to_tensors,
+)
+from maze_core.base.seeding import load_random_state, random_state
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import Batch, to_tensors
 from maze_core.envs.spaces import LeafSpec, allocate, space_specs
 from maze_search.episode_window import EpisodeWindow
 
 if TYPE_CHECKING:
+    from maze_core import Run
     from maze_core.collect.agents.agent import Choice
     from maze_core.envs.vector import StepResult
-    from maze_core.run.run import Run
     from maze_search.config import AlphaZeroConfig
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWithout
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class DTConfig(AlgorithmConfig):

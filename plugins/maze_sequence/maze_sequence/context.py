@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from maze_core.models.blocks import Dense, check_room
+from maze_core import Dense, check_room
 from maze_core.models.memory import Memory
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Sequences, TensorTree
     from maze_sequence.config import DTConfig
 
 

@@ -9,23 +9,15 @@ import numpy as np
 import torch
 from maze_recordings.recorded_steps import RecordedOrder, check_without_steps, load_recorded
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import take_rows
-from maze_core.data.batch import Batch, Loss, to_tensors
-from maze_core.data.sequences import Sequences
-from maze_core.learn.algorithm import Algorithm, learning_parameters
-from maze_core.models.memory import distribution_of
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Algorithm, Batch, ConfigError, Loss, Sequences, distribution_of, hookimpl, take_rows, to_tensors
+from maze_core.learn.algorithm import learning_parameters
 from maze_sequence.config import DTConfig
 from maze_sequence.policy import SequencePolicy
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.config.run import RunConfig
-    from maze_core.run.run import Run
+    from maze_core import PluginConfig, Policy, Run, RunConfig
 
 
 class DecisionTransformer(Algorithm):

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from maze_offpolicy.models.joint_actions import JointActions
+from maze_offpolicy import JointActions
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import subtree
-from maze_core.envs.spaces import flatten_space
+from maze_core import ConfigError, Policy, flatten_space, subtree
 from maze_core.models.inputs import FlatInput
-from maze_core.models.policy import Policy
 from maze_sequence.context import Context
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.batch import Batch
-    from maze_core.data.sequences import Sequences
+    from maze_core import Batch, Sequences, TensorTree
     from maze_sequence.config import DTConfig
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins.discovery import describe
 from maze_serve.bodies import parsed

@@ -42,7 +42,7 @@ def serve(
       maze serve runs/first
       maze serve runs/first --port 0 --checkpoint last
     """
-    from maze_core.run.context import RunContext
+    from maze_core import RunContext
     from maze_serve.app import App
     from maze_serve.policy import ServedPolicy
     from maze_serve.server import Server
@@ -65,7 +65,7 @@ def listening(port: int) -> socket.socket:
     """
     import socket
 
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
 
     # Without its protocol, asyncio would not turn off the delay of small packets: 40 ms a request.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, remembers
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.single import compute_actions
-from maze_core.models.memory import hears, remembers
+from maze_core.models.memory import hears
 from maze_serve.json_values import ReadKeys, UnfitValueError, arrays_from_json, from_json, to_json
 from maze_serve.refusals import RefusedRequestError
 from maze_serve.sessions import Sessions
@@ -18,7 +18,7 @@ from maze_serve.sessions import Sessions
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.run.context import RunContext
+    from maze_core import RunContext
 
 
 @dataclass

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.models.blocks import Activation, Dense, activation_function
+from maze_core import Dense
+from maze_core.models.blocks import Activation, activation_function
 
 
 class AttentionLayer(nn.Module):

@@ -10,15 +10,15 @@ from maze_models.encoders import ImageEncoder
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.base.errors import ConfigError
-from maze_core.models.blocks import MLP, Dense, activation_function
+from maze_core import ConfigError, Dense
+from maze_core.models.blocks import MLP, activation_function
 from maze_core.models.inputs import MlpEncoder
 from maze_set_models.attention import AttentionLayer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree
     from maze_set_models.config import SetTemplateConfig
     from maze_set_models.leaves import Leaves, SetLeaf
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.spaces import is_image
 from maze_set_models.config import Block, SetTemplateConfig
 

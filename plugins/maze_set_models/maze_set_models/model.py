@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_models.composer import Composer
 
+from maze_core import Plugin, hookimpl
 from maze_core.models.assembly import assemble_policy
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_set_models.config import SetTemplateConfig
 from maze_set_models.encoder import SetEncoder
 from maze_set_models.leaves import sort_leaves
@@ -19,7 +18,7 @@ from maze_set_models.pointer import add_pointers, checked_pointers
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.models.policy import Policy
+    from maze_core import Policy
 
 
 class SetTemplateModel(Plugin):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.envs.spaces import flatten_space
-from maze_core.models.blocks import Dense, activation_function, initialize_orthogonal
+from maze_core import ConfigError, Dense, flatten_space
+from maze_core.models.blocks import activation_function, initialize_orthogonal
 from maze_core.models.distributions import Categorical
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.models.policy import Policy
+    from maze_core import Policy
     from maze_set_models.config import SetTemplateConfig
     from maze_set_models.encoder import SetEncoder
     from maze_set_models.leaves import SetLeaf

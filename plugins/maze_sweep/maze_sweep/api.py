@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.interruption import Preemption, graceful_interrupts
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.closing import releasing

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from maze_core import ConfigError, MazeError
 from maze_core.base import files
-from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.files import GuardedFolder
 from maze_core.run.saved.metrics_file import METRICS_FILE
 from maze_sweep.execute import execute

@@ -24,7 +24,7 @@ _TRIALS = 6
 
 def _search(subject: Subject, part: str, folder: str) -> tuple[Searcher, Search, int] | None:
     """Return a searcher after `setup`; None if it does not support the space."""
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
 
     where = subject.folder / folder
     where.mkdir(parents=True, exist_ok=True)

@@ -174,7 +174,7 @@ def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, qu
 
 def _check_ranks_only(context: typer.Context) -> None:
     """Raise ConfigError for what was typed beside --rank and only matters for runs."""
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
 
     for each in context.command.params:
         source = context.get_parameter_source(each.name or "")
@@ -185,7 +185,7 @@ def _check_ranks_only(context: typer.Context) -> None:
 
 def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
     """Print the results of a sweep, ranked by other values than planned."""
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_sweep.api import read_sweep
     from maze_sweep.ranking import facts
 
@@ -248,7 +248,7 @@ def _plan_file(path: Path | None) -> dict[str, Any]:
 
 
 def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
 
     example = "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3"
     if folder is not None and not raw:
@@ -263,7 +263,7 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
 
 
 def _over(texts: list[str] | None) -> dict[str, Any] | None:
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.base.terminal_text import argument
     from maze_sweep.searchers.space import parse_over
 
@@ -297,7 +297,7 @@ def _config(algorithm: str | None, experiment: str | None, files: list[Path] | N
     Raises:
         ConfigError: there is no such experiment, or a file is for another algorithm.
     """
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.plugins.config.plain_yaml import read_yaml
     from maze_core.plugins.config.preset_paths import experiment as experiment_file
     from maze_core.plugins.config.presets import algorithm_of

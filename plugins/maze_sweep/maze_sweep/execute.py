@@ -8,13 +8,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from maze_core import ConfigError, MazeError, RunError
 from maze_core.base import files
-from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.base.local_modules import understand_local_modules
 from maze_sweep.pool import JobEnd, SweepJob
 
 if TYPE_CHECKING:
-    from maze_core.run.report import RunSummary
+    from maze_core import RunSummary
 
 
 def execute(job: SweepJob) -> JobEnd:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.plain_json import is_plain
 from maze_core.base.terminal_text import counted, shown
 from maze_sweep.searchers.base import Search, Searcher, Wait

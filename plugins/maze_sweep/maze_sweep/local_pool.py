@@ -17,7 +17,7 @@ from maze_local.processes import (
     worker_variables,
 )
 
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import PluginConfig
 from maze_sweep.pool import JobEnd, Outcome, SweepJob
 
 

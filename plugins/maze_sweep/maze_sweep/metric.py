@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.plain_json import is_number
 from maze_core.base.terminal_text import argument, printable, shown
 from maze_sweep.searchers.space import Range, Space

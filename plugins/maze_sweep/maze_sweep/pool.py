@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins import discovery
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.base import PluginConfig
+    from maze_core import PluginConfig
 
 Outcome = Literal["finished", "stopped", "interrupted", "failed", "killed"]
 """As in `RunSummary`; killed: the process exited without a result."""

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from maze_core import ConfigError
 from maze_core.base import files
-from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import argument
 from maze_core.collect.policies.said_classes import SaidClasses
 from maze_core.plugins import discovery

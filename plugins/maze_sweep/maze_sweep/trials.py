@@ -11,11 +11,10 @@ from typing import Any, Literal
 from maze_compare.groups import Spread, flatten, spread
 from maze_compare.records import RunRecord, read_run
 
+from maze_core import ConfigError, RunConfig
 from maze_core.base import files
-from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import checksummed, parse_object, unsealed
 from maze_core.base.terminal_text import shown
-from maze_core.plugins.config.run import RunConfig
 from maze_core.run.saved.metrics_file import METRICS_FILE, parsed_epoch
 from maze_sweep.plan import SweepPlan
 from maze_sweep.pool import JobEnd

@@ -8,16 +8,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.external_fields import Outside, marked_fields
 from maze_sweep.searchers.space import Choices, Dimension, Point, Space
 
 if TYPE_CHECKING:
+    from maze_core import PluginConfig, RunConfig
     from maze_core.plugins.config.assembly import Assembly
-    from maze_core.plugins.config.base import PluginConfig
-    from maze_core.plugins.config.run import RunConfig
     from maze_sweep.plan import SweepPlan
 
 
@@ -85,8 +84,7 @@ def _check_policies(config: RunConfig) -> None:
 
 def _check_environment(config: RunConfig, built: set[str]) -> None:
     """Build the environment as the runs will, unless an equal one was built already."""
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.in_process import vector_env
+    from maze_core import EnvBuilder, vector_env
 
     key = _key(config.env, *config.wrappers)
     if key not in built:
@@ -100,8 +98,8 @@ def _check_weights(config: RunConfig, source: Path, filled: set[str]) -> None:
     if key in filled:
         return
     filled.add(key)
+    from maze_core import Run
     from maze_core.run.building import load_parameters  # imports torch
-    from maze_core.run.run import Run
 
     with closing(Run(config.model_copy(update={"seed": 0}), to_act=True)) as run:
         run.build_policy()

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
+from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
-from maze_core.plugins.config.run import AlgorithmConfig
 
 Noise = Annotated[float, Field(ge=0, le=100)]
 """In half-ranges of each dimension: 1 is half the distance between its bounds."""

@@ -7,30 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Box, Dict
-from maze_offpolicy.collect.replay_collector import ReplayCollector
-from maze_offpolicy.collect.sizes import steps_of_each
-from maze_offpolicy.learn.critics import critics_of
-from maze_offpolicy.learn.deterministic import (
+from maze_offpolicy import (
     DeterministicTargets,
+    JointActions,
+    ReplayCollector,
     check_deterministic,
     critic_and_policy_optimizer,
+    critics_of,
     most_likely,
+    steps_of_each,
 )
-from maze_offpolicy.models.joint_actions import JointActions
 from torch import nn
 
-from maze_core.base.seeding import Purpose, generator, torch_generator
+from maze_core import Algorithm, Batch, Loss, Purpose, generator, hookimpl, torch_generator
 from maze_core.collect.agents.exploration import ActionNoise
-from maze_core.data.batch import Batch, Loss
-from maze_core.learn.algorithm import Algorithm
-from maze_core.plugins.hookspecs import hookimpl
 from maze_td3.config import DDPGConfig, TD3Config
 
 if TYPE_CHECKING:
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.models.policy import Policy
-    from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.run.run import Run
+    from maze_core import AlgorithmConfig, Optimizer, Policy, Run
 
 _EXPLORATION, _TARGET_NOISE = 2, 3
 # Separate random streams of one purpose.

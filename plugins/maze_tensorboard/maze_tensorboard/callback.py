@@ -6,17 +6,14 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_core import Plugin, PluginConfig, hookimpl
 from maze_core.cli.loggers.points import settings
 from maze_core.envs.events.histograms import Histogram
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_tensorboard.event_file import HPARAMS, EventFile, Record, read_records
 from maze_tensorboard.figures import pictures
 
 if TYPE_CHECKING:
-    from maze_core.run.report import EpochReport, RunSummary
-    from maze_core.run.run import Run
+    from maze_core import EpochReport, Run, RunSummary
 
 _FINAL = "final/"
 _CONFIG = "config"

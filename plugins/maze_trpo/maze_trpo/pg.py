@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import advantage_rows, normalized
+from maze_onpolicy import RolloutCollector, advantage_rows, normalized
 
-from maze_core import Algorithm, Batch, Loss, Policy, Run, hookimpl
+from maze_core import Algorithm, Batch, Loss, Policy, Run, distribution_of, hookimpl
 from maze_core.data.batch import mean_of_rows
-from maze_core.models.memory import distribution_of, value_of
+from maze_core.models.memory import value_of
 from maze_trpo.config import PolicyGradientConfig
 
 

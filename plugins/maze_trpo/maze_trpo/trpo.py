@@ -7,18 +7,32 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from maze_onpolicy.collect.rollout_collector import RolloutCollector
-from maze_onpolicy.learn.advantages import advantage_rows, normalized
-from maze_onpolicy.learn.divergence import check_divergence
-from maze_onpolicy.learn.parameters import policy_parameters
-from maze_onpolicy.learn.recurrent import twice_differentiable
+from maze_onpolicy import (
+    RolloutCollector,
+    advantage_rows,
+    check_divergence,
+    normalized,
+    policy_parameters,
+    twice_differentiable,
+)
 from torch import Tensor
 
-from maze_core import Algorithm, Batch, ConfigError, Loss, Policy, Run, hookimpl
-from maze_core.base.seeding import Purpose, generator
+from maze_core import (
+    Adam,
+    Algorithm,
+    Batch,
+    ConfigError,
+    Loss,
+    Optimizer,
+    Policy,
+    Purpose,
+    Run,
+    distribution_of,
+    generator,
+    hookimpl,
+)
 from maze_core.data.batch import OwnStep
-from maze_core.learn.optimizers.adam import Adam, Optimizer
-from maze_core.models.memory import distribution_of, value_of
+from maze_core.models.memory import value_of
 from maze_trpo.config import TRPOConfig
 
 

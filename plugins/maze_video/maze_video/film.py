@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
+from maze_core import EpisodeSeeds, Purpose, torch_generator
 from maze_core.envs.wrappers.carry import cycled
 from maze_core.run.episodes.evaluation import evaluate_policy
 from maze_video.recorder import FilmRecorder
 
 if TYPE_CHECKING:
-    from maze_core.collect.policies.base import ActingPolicy
-    from maze_core.run.run import Run
+    from maze_core import ActingPolicy, Run
 
 
 class Film:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from maze_core import ConfigError
 from maze_core.base.blame import blame
-from maze_core.base.errors import ConfigError
 from maze_core.base.foreign_settings import variables_set
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
@@ -25,8 +25,7 @@ from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
 if TYPE_CHECKING:
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import EnvBuilder, VectorEnv
 
 
 _USUAL = 30

@@ -92,7 +92,7 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
     from maze_compare.records import find_records
     from maze_recordings.recording_files import DESCRIPTION
 
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.plugins.config.record import CONFIG
 
     others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings
@@ -106,7 +106,7 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
 
 def _run(record: RunRecord, among: int, episodes: int, frames: int, options: dict[str, Any], *, asked: bool) -> Source:
     """Return a run with its episodes. That none can be played is an error only if some were asked for."""
-    from maze_core.base.errors import MazeError
+    from maze_core import MazeError
     from maze_view.sources import run_source
 
     source = run_source(record, among)
@@ -140,8 +140,8 @@ def _write(sources: list[Source], out: Path | None) -> Path:
     import tempfile
     from datetime import datetime
 
+    from maze_core import ConfigError
     from maze_core.base import files
-    from maze_core.base.errors import ConfigError
     from maze_view.page import page
 
     title = _title(sources)

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from maze_core import PluginConfig
 from maze_core.plugins.config.assembly import DEFAULTS, load_run_config
-from maze_core.plugins.config.base import PluginConfig
 from maze_view.plain import text
 
 Change = tuple[str, str, str]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core import flatten_space
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import flatten_space
 from maze_view.pictures import Film, as_picture
 from maze_view.plain import column, rounded, rows
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.rollout import Trajectory
+    from maze_core import Trajectory
     from maze_view.insight import Insight
     from maze_view.play import Heard
 

@@ -9,16 +9,14 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from maze_core.data.sequences import Sequences
-from maze_core.envs.spaces import flatten_space
+from maze_core import Sequences, flatten_space, remembers
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
-from maze_core.models.memory import hears, remembers
+from maze_core.models.memory import hears
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.rollout import Trajectory
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, Trajectory
 
 _ROWS = 512
 """Rows of one forward pass."""

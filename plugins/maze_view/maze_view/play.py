@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from maze_recordings.episode_recorder import play
 
+from maze_core import ConfigError
 from maze_core.base.blame import blame
-from maze_core.base.errors import ConfigError
 from maze_core.base.foreign_settings import variables_set
 from maze_core.base.process_state import torch_threads
 from maze_core.envs.events.layers import events_of
@@ -25,8 +25,7 @@ from maze_view.pictures import Film
 if TYPE_CHECKING:
     from maze_recordings.rollouts import RolloutTask
 
-    from maze_core.data.rollout import Trajectory
-    from maze_core.envs.builder import EnvBuilder
+    from maze_core import EnvBuilder, Trajectory
 
 
 Heard = tuple[int, str, float, str | None]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import PositiveFloat
 
+from maze_core import PluginConfig, hookimpl
 from maze_core.base import files
 from maze_core.base.foreign_settings import refuse_settings_here, variables_set
 from maze_core.cli.loggers.points import (
@@ -23,13 +24,10 @@ from maze_core.cli.loggers.points import (
     settings,
     write_identity,
 )
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.run.report import RunSummary
-    from maze_core.run.run import Run
+    from maze_core import Run, RunSummary
 
 IDENTITY = "wandb.json"
 """The file of the run directory that holds the id."""

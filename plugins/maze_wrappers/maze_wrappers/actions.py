@@ -11,12 +11,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import DiscretizeAction, RescaleAction, TransformAction
 from pydantic import Field, NonNegativeInt
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, PluginConfig, flatten_space, hookimpl
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import flatten_space
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, act, rebuilt
 from maze_wrappers.observations import not_bounded, not_to_scale
 

@@ -10,11 +10,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformObservation
 from pydantic import Field
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.envs.several.actors import ACTOR, ELAPSED, TURN, actors_of
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, every_leaf, observe_parts
 
 

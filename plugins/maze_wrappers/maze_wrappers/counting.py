@@ -11,16 +11,11 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import Field
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Event, Events, Plugin, PluginConfig, flatten_space, hookimpl
 from maze_core.base.tree import copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events.event import Event, Events
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, actors_of
-from maze_core.envs.spaces import flatten_space
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 
 

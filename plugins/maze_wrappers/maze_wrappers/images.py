@@ -11,9 +11,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import GrayscaleObservation
 from pydantic import Field
 
+from maze_core import Plugin, hookimpl
 from maze_core.envs.spaces import looks_channels_first
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
 
 

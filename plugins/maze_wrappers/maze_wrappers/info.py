@@ -10,10 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import Field, PositiveInt
 
-from maze_core.base.errors import ConfigError, RunError
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import ConfigError, Plugin, PluginConfig, RunError, hookimpl
 from maze_wrappers.leaves import Env
 
 Shape = tuple[PositiveInt, ...]

@@ -10,11 +10,10 @@ import gymnasium
 from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformAction, TransformObservation
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, PluginConfig, flatten_space
 from maze_core.envs.masks import masks_among
 from maze_core.envs.several.actors import TURN, actors_of
-from maze_core.envs.spaces import Role, flatten_space
-from maze_core.plugins.config.base import PluginConfig
+from maze_core.envs.spaces import Role
 
 Env = gymnasium.Env[Any, Any]
 Problem = Callable[[Space[Any]], str | None]

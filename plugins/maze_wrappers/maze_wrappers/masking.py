@@ -8,11 +8,8 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core import ConfigError, Plugin, PluginConfig, RunError, hookimpl
 from maze_core.envs.masks import MASK, flat_masks, mask_space
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 
 _METHOD = "action_masks"

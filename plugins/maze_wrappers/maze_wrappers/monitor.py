@@ -9,13 +9,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from maze_core import Plugin, PluginConfig, flatten_space, hookimpl
 from maze_core.base.metrics import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.spaces import flatten_space
 from maze_core.envs.wrappers.carry import METRICS
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 
 

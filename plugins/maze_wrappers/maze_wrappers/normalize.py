@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from gymnasium import Space
 from pydantic import Field, JsonValue
 
-from maze_core.base.errors import ConfigError
-from maze_core.plugins.base import Plugin
+from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import LeafConfig, choose
 
 if TYPE_CHECKING:
@@ -52,10 +50,10 @@ class NormalizeObservations(Plugin):
         self, observation_space: Space[Any], action_space: Space[Any], config: Any
     ) -> Generator[None, nn.Module, nn.Module]:
         """Give the policy a normaliser; it replaces that of `model.normalize_observations`."""
+        from maze_core import Policy
         from maze_core.envs.spaces import is_image
         from maze_core.models.inputs import input_spaces
         from maze_core.models.normalizer import Estimation, ObservationNormalizer, is_float
-        from maze_core.models.policy import Policy
 
         policy = yield
         if not isinstance(policy, Policy):

@@ -11,10 +11,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import FlattenObservation, RescaleObservation
 from pydantic import Field
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.envs.spaces import float_bounds, is_image
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
 
 

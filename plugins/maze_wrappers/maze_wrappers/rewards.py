@@ -9,13 +9,10 @@ import gymnasium
 import numpy as np
 from pydantic import Field
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Number, varies
+from maze_core import ConfigError, Plugin, PluginConfig, hookimpl, varies
+from maze_core.base.saved_state import Number
 from maze_core.base.terminal_text import counted
 from maze_core.envs.wrappers.carry import METRICS, below_meter
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]

@@ -12,9 +12,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import FrameStackObservation, TransformObservation
 from pydantic import Field
 
-from maze_core.envs.spaces import flatten_space, is_channels_first, is_image
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Plugin, flatten_space, hookimpl
+from maze_core.envs.spaces import is_channels_first, is_image
 from maze_wrappers.leaves import Env, LeafConfig, Part, check_single_actor, choose, rebuilt, reserved
 
 

@@ -9,11 +9,8 @@ import gymnasium
 import numpy as np
 from pydantic import Field
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.envs.masks import masks_among
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, check_single_actor, every_leaf
 
 _STREAM = 7927

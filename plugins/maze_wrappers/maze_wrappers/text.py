@@ -12,8 +12,7 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformObservation
 from pydantic import Field
 
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
+from maze_core import Plugin, hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, choose, every_leaf, rebuilt, reserved
 
 _WORD = re.compile(r"\w+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins.config.params import setting
 from maze_core.plugins.extensions import RECORDINGS, extension
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from maze_core.data.rollout import Trajectory
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import Trajectory, VectorEnv
     from maze_core.plugins.hookspecs import Run
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

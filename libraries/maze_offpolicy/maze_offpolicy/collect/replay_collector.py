@@ -5,17 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_onpolicy.collect.remote import RemoteStepper, can_share_replay
+from maze_onpolicy import RemoteStepper, can_share_replay
 
-from maze_core.base.saved_state import Count, varies
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
-from maze_core.base.tree import subtree
+from maze_core import POLICY, Collector, Count, EpisodeSeeds, Purpose, generator, subtree, varies
 from maze_core.collect.agents.network import training_agent
 from maze_core.collect.agents.rule import RuleAgent
-from maze_core.collect.collector import Collector
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper
-from maze_core.data.sequences import POLICY
 from maze_core.plugins.config.assembly import policy_part
 from maze_offpolicy.collect.demonstrations import load_demonstrations
 from maze_offpolicy.collect.replay_sink import ReplaySink
@@ -27,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from maze_core import Batch, VectorEnv
     from maze_core.collect.agents.exploration import Exploration
-    from maze_core.data.batch import Batch
-    from maze_core.envs.vector import StepResult, VectorEnv
+    from maze_core.envs.vector import StepResult
     from maze_core.plugins.hookspecs import Run
     from maze_offpolicy.collect.demonstrations import Demonstrations
     from maze_offpolicy.collect.replay_memory import ReplayMemory

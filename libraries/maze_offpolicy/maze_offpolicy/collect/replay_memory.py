@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.tree import subtree, to_device
-from maze_core.data.sequences import POLICY, Sequences
-from maze_core.models.memory import Memory, remembers
+from maze_core import POLICY, ConfigError, Sequences, remembers, subtree
+from maze_core.base.tree import to_device
+from maze_core.models.memory import Memory
 from maze_offpolicy.replay.by_sequence import BySequence
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
     from maze_core.plugins.hookspecs import Run
 
 

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from maze_onpolicy.collect.assembler import Assembler
+from maze_onpolicy import Assembler
 
-from maze_core.base.tree import map_tree, take_rows
-from maze_core.data.batch import to_tensors
+from maze_core import map_tree, take_rows, to_tensors
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import TensorTree, Tree, VectorEnv
     from maze_core.collect.agents.agent import Choice
-    from maze_core.envs.vector import StepResult, VectorEnv
+    from maze_core.envs.vector import StepResult
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_offpolicy.replay.buffer import ReplayBuffer
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import MazeError
-from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, integer_seed, load_random_state, random_state
-from maze_core.base.tree import copy_tree, take_rows
+from maze_core import EpisodeSeeds, MazeError, PluginConfig, Purpose, generator, remembers, take_rows
+from maze_core.base.seeding import integer_seed, load_random_state, random_state
+from maze_core.base.tree import copy_tree
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.models.memory import remembers
-from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.params import setting
 from maze_offpolicy.collect.pairs import AGENTS, HINDSIGHT, MEMORY, refused
 from maze_offpolicy.replay.buffer import ReplayBuffer
@@ -28,8 +26,7 @@ from maze_offpolicy.replay.log import ReplayLog
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.data.batch import Batch
-    from maze_core.envs.vector import VectorEnv
+    from maze_core import Batch, VectorEnv
     from maze_core.plugins.hookspecs import Run
     from maze_offpolicy.collect.replay_memory import ReplayMemory
     from maze_offpolicy.replay.frames import FrameStack

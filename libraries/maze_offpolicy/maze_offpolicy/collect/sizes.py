@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins.config.params import setting
 from maze_offpolicy.collect.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.run import RunConfig
+    from maze_core import RunConfig
     from maze_offpolicy.collect.replay_memory import ReplayMemory
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from maze_core import Purpose
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.base.seeding import integer_seed
 from maze_offpolicy.models.critics import build_critics
 
 if TYPE_CHECKING:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.learn.optimizers.adam import Adam
+from maze_core import Adam
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.models.joint_actions import JointActions, bounded_mode, check_reparametrised
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.batch import Batch
-    from maze_core.models.policy import Policy
+    from maze_core import Batch, Policy, TensorTree
     from maze_offpolicy.models.critics import StateActionCritics
 
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.base.errors import PluginError
+from maze_core import PluginError
 from maze_core.models.blocks import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Sequences, TensorTree
     from maze_core.models.memory import Memory
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import is_image
 from maze_core.models.blocks import activation_function, members
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Policy, Sequences, TensorTree
     from maze_core.models.blocks import Activation
     from maze_core.models.memory import Memory
-    from maze_core.models.policy import Policy
     from maze_offpolicy.models.stacked_norms import Norm
 
 

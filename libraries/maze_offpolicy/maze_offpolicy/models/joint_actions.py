@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import spaces
-from maze_onpolicy.learn.divergence import distributions_of
+from maze_onpolicy import distributions_of
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError, flatten_space
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
-from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
 from maze_core.models.distributions.chosen import default_name, fitting, name_of
 from maze_core.models.inputs import joined_mask
@@ -20,8 +19,7 @@ from maze_core.models.inputs import joined_mask
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree
 
 
 class JointActions(nn.Module):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError
+from maze_core import Batch, ConfigError, Count, subtree, take_rows, to_tensors, varies
 from maze_core.base.free_ram import check_ram
-from maze_core.base.saved_state import Array, Count, check_range, varies
-from maze_core.base.tree import gather_rows, subtree, take_rows
-from maze_core.data.batch import Batch, to_tensors
+from maze_core.base.saved_state import Array, check_range
+from maze_core.base.tree import gather_rows
 from maze_core.envs.several.actors import ELAPSED
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_offpolicy.replay.frames import FrameStore, frames_for
@@ -26,10 +25,9 @@ from maze_offpolicy.replay.transforms import Steps
 if TYPE_CHECKING:
     import torch
     from gymnasium import Space
-    from maze_onpolicy.data.transitions import Transitions
+    from maze_onpolicy import Transitions
 
-    from maze_core.base.tree import Tree
-    from maze_core.data.rollout import Trajectory
+    from maze_core import Trajectory, Tree
     from maze_core.envs.vector import StepResult
     from maze_offpolicy.replay.priorities import Priorities
     from maze_offpolicy.replay.transforms import Transform

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Array, Count, OrNone, varies
-from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
-from maze_core.data.batch import to_tensors
-from maze_core.data.sequences import Sequences
+from maze_core import ConfigError, Count, Sequences, TensorTree, subtree, take_rows, to_arrays, to_tensors, varies
+from maze_core.base.saved_state import Array, OrNone
+from maze_core.base.tree import copy_tree, put_rows
 from maze_offpolicy.replay.priorities import SequencePriorities, tree_bytes
 from maze_offpolicy.replay.selectors import Drawn, Selector
 from maze_offpolicy.replay.sequence_index import SequenceIndex, repeated
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_offpolicy.replay.buffer import ReplayBuffer
     from maze_offpolicy.replay.ring import Ring
 

@@ -14,7 +14,7 @@ from maze_core.envs.spaces import LeafSpec, Specs
 from maze_offpolicy.replay.ring import Ring, Slots
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 TRIED = 30
 """Successive observations that are enough for `find_stacks`."""

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError, RunError
+from maze_core import ConfigError, RunError
 from maze_core.base.terminal_text import shown
 from maze_core.envs.spaces import start_of
 from maze_core.envs.wrappers.carry import layers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.envs.spaces import LeafSpec, Specs, allocated_bytes
 from maze_offpolicy.replay.selectors import Drawn, Selector
 from maze_offpolicy.replay.sequence_index import RecordRing

@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core import Count, RunError, varies
 from maze_core.base import files
-from maze_core.base.errors import CheckpointError, RunError
+from maze_core.base.errors import CheckpointError
 from maze_core.base.file_systems import flush
-from maze_core.base.saved_state import Count, Each, Entries, Text, varies
+from maze_core.base.saved_state import Each, Entries, Text
 from maze_core.base.terminal_text import argument
 from maze_offpolicy.replay.frames import FrameStack, FrameStore
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_core.envs.spaces import Specs
     from maze_offpolicy.replay.buffer import ReplayBuffer
     from maze_offpolicy.replay.ring import Ring

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.saved_state import Array, Count, Number, varies
+from maze_core import Count, varies
+from maze_core.base.saved_state import Array, Number
 
 _LARGEST_SHARE = 0.9
 _LEAST = 1e-6

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.tree import copy_tree, take_rows
+from maze_core import take_rows
+from maze_core.base.tree import copy_tree
 from maze_core.envs.spaces import Specs, allocate
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 Slots = slice | np.ndarray
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.spaces import LeafSpec, Specs, choices_of, flatten_space, space_specs
+from maze_core import flatten_space
+from maze_core.envs.spaces import LeafSpec, Specs, choices_of, space_specs
 from maze_offpolicy.replay.frames import FrameStack
 
 if TYPE_CHECKING:

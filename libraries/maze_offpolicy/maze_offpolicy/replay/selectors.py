@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.saved_state import OrNone, varies
+from maze_core import varies
+from maze_core.base.saved_state import OrNone
 from maze_offpolicy.replay.priorities import Priorities, tree_bytes
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
-    from maze_core.data.sequences import Sequences
+    from maze_core import Sequences, Tree
     from maze_offpolicy.replay.buffer import ReplayBuffer
     from maze_offpolicy.replay.ring import Ring
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core import Batch, Sequences, to_tensors
 from maze_core.base.tree import select_rows, to_device
-from maze_core.data.batch import Batch, to_tensors
-from maze_core.data.sequences import Sequences
 from maze_offpolicy.replay.look_ahead import look_ahead
 
 if TYPE_CHECKING:

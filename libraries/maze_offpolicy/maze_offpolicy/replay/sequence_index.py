@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core import map_tree, take_rows
 from maze_core.base.saved_state import check_range
-from maze_core.base.tree import gather_rows, map_tree, take_rows
+from maze_core.base.tree import gather_rows
 from maze_core.envs.spaces import LeafSpec, Specs, allocated_bytes
 from maze_offpolicy.replay.ring import Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 _AT_A_TIME = 64
 INITIAL = -1

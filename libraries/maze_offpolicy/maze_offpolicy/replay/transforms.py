@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
     from maze_offpolicy.replay.buffer import ReplayBuffer
 
 

@@ -11,20 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.data.batch import Batch, Loss
+from maze_core import Batch, Dense, Loss, Policy
 from maze_core.learn.gradients import written_out
-from maze_core.models.blocks import Dense
 from maze_core.models.families import CategoricalHead, GaussianHead
 from maze_core.models.inputs import MlpEncoder
 from maze_core.models.plain import are_plain, has_hooks, is_plain_trunk
-from maze_core.models.policy import Policy
 from maze_onpolicy.closed_form.distributions import CategoricalDensity, Density, GaussianDensity
 from maze_onpolicy.closed_form.layers import Linear, Trunk
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree
     from maze_onpolicy.closed_form.terms import Term
 
 _DENSITIES: dict[type[nn.Module], Any] = {CategoricalHead: CategoricalDensity, GaussianHead: GaussianDensity}

@@ -16,7 +16,8 @@ from maze_core.models.plain import ACTIVATIONS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.models.blocks import MLP, Dense
+    from maze_core import Dense
+    from maze_core.models.blocks import MLP
 
 _SMALL = 262_144
 # Multiplications of a product up to which numpy's BLAS uses a single thread. Torch's threads take larger ones.

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.tree import map_tree, put_rows, take_rows
-from maze_core.data.batch import to_tensors
-from maze_core.data.sequences import Sequences
+from maze_core import Sequences, distribution_of, map_tree, take_rows, to_tensors
+from maze_core.base.tree import put_rows
 from maze_core.envs.masks import MaskCheck
-from maze_core.models.memory import distribution_of
 from maze_onpolicy.collect.assembler import Assembler
 from maze_onpolicy.collect.rollout_sink import empty_rollout
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import Policy, TensorTree, Tree, VectorEnv
     from maze_core.collect.agents.agent import Choice
     from maze_core.collect.agents.row_memory import RowMemory
-    from maze_core.envs.vector import StepResult, VectorEnv
-    from maze_core.models.policy import Policy
+    from maze_core.envs.vector import StepResult
     from maze_onpolicy.data.transitions import Transitions
 
 

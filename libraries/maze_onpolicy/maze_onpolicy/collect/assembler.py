@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.saved_state import OrEmpty, varies
-from maze_core.base.tree import copy_tree, map_tree, put_rows, subtree, take_rows, to_arrays
+from maze_core import map_tree, subtree, take_rows, to_arrays, varies
+from maze_core.base.saved_state import OrEmpty
+from maze_core.base.tree import copy_tree, put_rows
 from maze_onpolicy.data.transitions import Transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import TensorTree, Tree
     from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.vector import StepResult
 

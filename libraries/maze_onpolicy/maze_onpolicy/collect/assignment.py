@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.base.tree import copy_tree, put_rows, subtree, take_rows
+from maze_core import NetworkAgent, subtree, take_rows, to_tensors
+from maze_core.base.tree import copy_tree, put_rows
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.noise_plan import NoisePlan, PlannedExploration, PlannedNoise
 from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import to_tensors
 from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.rollout_sink import RolloutSink, allocate_samples
 from maze_onpolicy.collect.sampler import fill
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import Tree
+    from maze_core import EpisodeSeeds, Policy, Rollout, Tree
     from maze_core.collect.agents.exploration import Change
     from maze_core.collect.pools.workers import Arrays
-    from maze_core.data.rollout import Rollout
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.vector import Share
-    from maze_core.models.policy import Policy
 
 MEMORY = "#memory/"
 """Where the memory of a policy is among the shared arrays."""
@@ -69,10 +65,9 @@ class ShareCollector:
         self._memory, self._stepper = network.memory, Stepper(env, assignment.seeds)
         sink = RolloutSink(env, allocate_samples(network, env, assignment.n_steps), complete=True)
         self._own = WorkerAgent(network, share), sink
-        self._agent: Agent = self._own[0]
-        """Who acts in the rollout that is under way."""
-        self._sink = sink
-        """What takes the steps of the rollout that is under way."""
+        # Who acts in the rollout that is under way, and what takes its steps.
+        self._agent: Agent
+        self._agent, self._sink = self._own
 
     def begin(self, arrays: Arrays, obs: Tree, actions: Tree | None = None) -> None:
         """Begin the next steps from these observations, leaves [n, …].

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from maze_core.base.saved_state import Count, OrNone, check_state, form_of, varies
+from maze_core import Count, varies
+from maze_core.base.saved_state import OrNone, check_state, form_of
 
 if TYPE_CHECKING:
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout
     from maze_onpolicy.collect.sampler import Sampler
 
 

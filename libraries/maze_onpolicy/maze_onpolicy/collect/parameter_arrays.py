@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maze_core.models.policy import Policy
+from maze_core import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

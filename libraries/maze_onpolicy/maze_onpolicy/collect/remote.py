@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.tree import put_rows, take_rows
+from maze_core import take_rows, to_tensors
+from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice
 from maze_core.collect.agents.network import draws_itself
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.envs.vector import agents_of
@@ -20,13 +20,11 @@ from maze_onpolicy.collect.parameter_arrays import acting_arrays
 from maze_onpolicy.collect.sampler import critic_memory_after
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core import EpisodeSeeds, NetworkAgent, Rollout
     from maze_core.collect.agents.agent import Agent
     from maze_core.collect.agents.exploration import Exploration
-    from maze_core.collect.agents.network import NetworkAgent
     from maze_core.collect.agents.rule import RuleAgent
     from maze_core.collect.stepper import Sink
-    from maze_core.data.rollout import Rollout
     from maze_core.plugins.hookspecs import Run
 
 _FEW = 64

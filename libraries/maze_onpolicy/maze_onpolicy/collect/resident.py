@@ -9,29 +9,24 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from maze_core.base.errors import RunError
-from maze_core.base.saved_state import OrNone, varies
-from maze_core.base.tree import map_tree, take_rows
+from maze_core import Rollout, RunError, map_tree, remembers, take_rows, to_tensors, varies
+from maze_core.base.saved_state import OrNone
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
-from maze_core.data.batch import concat_tensors, to_tensors
-from maze_core.data.rollout import Rollout
+from maze_core.data.batch import concat_tensors
 from maze_core.envs.checks import MisfitError, check_info, naming
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.recorded_state import Recorded
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.tensor_envs import arrays
-from maze_core.models.memory import remembers
 from maze_onpolicy.data.tensor_codecs import TensorActions, TensorObservations
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core import EpisodeSeeds, Policy, TensorTree, Tree
     from maze_core.data.rollout import Ends
     from maze_core.envs.tensor_envs import OnHost
-    from maze_core.models.policy import Policy
 
 
 class ResidentSampler:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 
+from maze_core import Collector, EpisodeSeeds, Purpose, take_rows, to_tensors, torch_generator, varies
 from maze_core.base.free_ram import check_ram
-from maze_core.base.saved_state import OrLeftOut, varies
-from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
-from maze_core.base.tree import flat_rows, take_rows
+from maze_core.base.saved_state import OrLeftOut
+from maze_core.base.tree import flat_rows
 from maze_core.collect.agents.network import training_agent
-from maze_core.collect.collector import Collector
-from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
@@ -25,10 +23,8 @@ from maze_onpolicy.collect.several_agents import AgentGroups, actor_metrics
 from maze_onpolicy.data.reward_scale import RewardScale
 
 if TYPE_CHECKING:
+    from maze_core import NetworkAgent, Rollout, VectorEnv
     from maze_core.collect.agents.exploration import Exploration
-    from maze_core.collect.agents.network import NetworkAgent
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.vector import VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.hookspecs import Run
 

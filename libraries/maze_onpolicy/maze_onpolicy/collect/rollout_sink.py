@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.base.tree import map_tree, take_rows
+from maze_core import Rollout, map_tree, remembers, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.row_memory import RowMemory
-from maze_core.data.rollout import Rollout
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core import NetworkAgent, Tree, VectorEnv
     from maze_core.collect.agents.agent import Choice
-    from maze_core.collect.agents.network import NetworkAgent
-    from maze_core.envs.vector import StepResult, VectorEnv
+    from maze_core.envs.vector import StepResult
 
 
 class RolloutSink:

@@ -8,24 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.errors import RunError
-from maze_core.base.tree import flat_rows, take_rows
+from maze_core import RunError, Sequences, take_rows, to_tensors
+from maze_core.base.tree import flat_rows
 from maze_core.collect.stepper import Stepper
-from maze_core.data.batch import to_tensors
-from maze_core.data.sequences import Sequences
 from maze_core.envs.vector import agents_of
 from maze_onpolicy.collect.agent_row_sink import AgentRowSink
 from maze_onpolicy.collect.rollout_sink import RolloutSink, allocate_samples
 from maze_onpolicy.data.pieces import Pieces
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.base.tree import TensorTree
+    from maze_core import EpisodeSeeds, NetworkAgent, Policy, Rollout, TensorTree, VectorEnv
     from maze_core.collect.agents.agent import Agent
-    from maze_core.collect.agents.network import NetworkAgent
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.vector import VectorEnv
-    from maze_core.models.policy import Policy
 
 
 class Sampler:

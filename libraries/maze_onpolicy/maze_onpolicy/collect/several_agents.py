@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core import flatten_space
 from maze_core.envs.several.actors import ACTOR
-from maze_core.envs.spaces import flatten_space
 from maze_core.models.several.actor_policy import ActorPolicy
 from maze_core.models.several.groups import keys_below
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout
     from maze_core.envs.several.actors import ActorId
     from maze_core.plugins.hookspecs import Run
 

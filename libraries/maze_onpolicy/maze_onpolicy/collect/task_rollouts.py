@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
-from maze_core.collect.agents.network import NetworkAgent
-from maze_core.collect.pools.workers import Shared, Task
+from maze_core import ConfigError, EpisodeSeeds, NetworkAgent, Purpose, Shared, Task, torch_generator
 from maze_core.envs.checks import naming
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.wrappers.remembering import remembering
@@ -20,10 +17,8 @@ from maze_onpolicy.collect.parameter_arrays import load_arrays
 from maze_onpolicy.collect.sampler import Sampler
 
 if TYPE_CHECKING:
+    from maze_core import EnvBuilder, Policy, Rollout
     from maze_core.collect.pools.workers import Arrays
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.builder import EnvBuilder
-    from maze_core.models.policy import Policy
 
 _KEPT = 4
 # Tasks by argument whose environments stay built: as many as there are where the list is short.

@@ -9,7 +9,7 @@ import numpy as np
 from maze_core.envs.several.actors import ELAPSED
 
 if TYPE_CHECKING:
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout
 
 
 def rollout_discounts(rollout: Rollout, gamma: float) -> np.ndarray:

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout, TensorTree
 
 
 @dataclass(slots=True)

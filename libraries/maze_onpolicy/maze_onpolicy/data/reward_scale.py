@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from maze_core import Count, varies
 from maze_core.base.metrics import RunningMoments
-from maze_core.base.saved_state import Array, Count, Entries, Number, varies
+from maze_core.base.saved_state import Array, Entries, Number
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.rounding import nearly_equal
 
 if TYPE_CHECKING:
-    from maze_core.data.rollout import Rollout
+    from maze_core import Rollout
 
 CLIP = 10.0
 _SPREADS = Entries({"count": Count(), "mean": Number(), "squares": Number(0.0)}, Count())

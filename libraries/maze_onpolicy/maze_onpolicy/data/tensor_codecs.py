@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from torch import Tensor
 
-    from maze_core.base.tree import TensorTree
+    from maze_core import TensorTree
     from maze_core.envs.spaces import Leaf, LeafSpec
 
 

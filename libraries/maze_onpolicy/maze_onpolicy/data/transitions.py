@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from maze_core.base.tree import Tree
+    from maze_core import Tree
 
 
 @dataclass(frozen=True, slots=True)

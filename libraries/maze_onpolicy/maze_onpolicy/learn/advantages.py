@@ -10,19 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import TensorTree, flat_rows, take_rows
-from maze_core.data.batch import Batch, Loss, concat_tensors, to_tensors, weighted_mean
+from maze_core import Batch, Loss, TensorTree, remembers, take_rows, to_tensors
+from maze_core.base.tree import flat_rows
+from maze_core.data.batch import concat_tensors, weighted_mean
 from maze_core.data.rollout import carried_rows
-from maze_core.models.memory import remembers
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.returns import explained_variance, generalized_advantages
 from maze_onpolicy.data.rounding import ROUNDING, nearly_equal
 from maze_onpolicy.learn.recurrent import remembered_values
 
 if TYPE_CHECKING:
-    from maze_core.data.rollout import Rollout
-    from maze_core.data.sequences import Sequences
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, Rollout, Sequences
     from maze_onpolicy.closed_form.actor_critic import ClosedForm
 
     Judge = Callable[[TensorTree, TensorTree], tuple[Tensor, Tensor]]

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.data.sequences import Sequences
+from maze_core import ConfigError, Sequences
 from maze_onpolicy.closed_form.actor_critic import ClosedForm
 from maze_onpolicy.learn.parameters import policy_parameters
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import TensorTree
-    from maze_core.models.distributions.base import TreeDistribution
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, TensorTree, TreeDistribution
     from maze_core.plugins.hookspecs import Run
 
 

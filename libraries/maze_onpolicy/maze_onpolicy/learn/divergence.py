@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.errors import ConfigError
-from maze_core.data.batch import to_tensors
-from maze_core.envs.spaces import flatten_space
+from maze_core import ConfigError, flatten_space, remembers, to_tensors
 from maze_core.models.distributions.chosen import default_name, fitting, has_divergence, name_of
-from maze_core.models.memory import remembers
 from maze_core.models.several.actor_policy import probe
 from maze_core.models.several.routing import RoutedLeaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from maze_core.models.policy import Policy
+    from maze_core import Policy
 
 
 def check_divergence(policy: Policy, name: str) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from maze_core import TensorTree, to_tensors
 from maze_core.base.process_state import isolated_rng
-from maze_core.base.tree import TensorTree, concat_trees
-from maze_core.data.batch import to_tensors
+from maze_core.base.tree import concat_trees
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.several.actors import TURN, actors_of
 from maze_core.models.blocks import in_evaluation_mode
@@ -21,7 +21,7 @@ from maze_core.models.memory import separate_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from maze_core.models.policy import Policy
+    from maze_core import Policy
 
 Result = TypeVar("Result")
 

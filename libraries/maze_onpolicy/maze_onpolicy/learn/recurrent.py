@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maze_core import Sequences, to_tensors
 from maze_core.base.tree import select_rows, with_rows
-from maze_core.data.batch import concat_tensors, to_tensors
-from maze_core.data.sequences import Sequences
+from maze_core.data.batch import concat_tensors
 from maze_onpolicy.data.pieces import Pieces, following_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from maze_core.base.tree import TensorTree
-    from maze_core.data.rollout import Rollout
-    from maze_core.models.policy import Policy
+    from maze_core import Policy, Rollout, TensorTree
 
 
 def remembered_values(

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 
 import maze_core
+from maze_core import ConfigError
 from maze_core.base.bundled import publisher
-from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_devkit.scaffold.kinds import STARTERS, VARIANTS, Starter
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins import discovery
 from maze_devkit.scaffold.names import Names
 

@@ -8,7 +8,7 @@ import keyword
 import sys
 from pathlib import Path
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.presets import preset_of
 from maze_core.plugins.config.schema import file_schema

@@ -15,7 +15,7 @@ from maze_core.cli import output
 from maze_core.cli.group import lasting_imports
 
 if TYPE_CHECKING:
-    from maze_core.plugins.config.base import PluginConfig
+    from maze_core import PluginConfig
     from maze_recordings.rollouts import RolloutTask
 
 
@@ -70,7 +70,7 @@ def rollout(
       maze rollout --policy my_heuristics:Balance --env CartPole-v1
       maze rollout runs/first --episodes 3 --stochastic --video films
     """
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.base.seeding import draw_seed
     from maze_core.run.saved.run_dir import find_run
     from maze_recordings.progress import progress_bar
@@ -171,7 +171,7 @@ def _of_plugin(
     seed: int,
     video: Path | None,
 ) -> RolloutTask:
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
     from maze_core.cli.options import env_layer
     from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import Assembly, env_config
@@ -187,7 +187,7 @@ def _of_plugin(
 
 
 def _refuse(reason: str, hint: str, **options: Any) -> None:
-    from maze_core.base.errors import ConfigError
+    from maze_core import ConfigError
 
     for name, value in options.items():
         if value is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from maze_core.plugins.config.base import PluginConfig
+from maze_core import PluginConfig
 from maze_sweep.searchers.space import Point, Space
 
 

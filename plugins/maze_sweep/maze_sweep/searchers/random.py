@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_sweep.searchers.base import Search, Searcher
 from maze_sweep.searchers.space import Choices, Dimension, Point
 

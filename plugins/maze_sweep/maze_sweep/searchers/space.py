@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maze_core.base.errors import ConfigError
+from maze_core import ConfigError
 from maze_core.base.plain_json import is_number
 from maze_core.base.terminal_text import printable, shown
 from maze_core.plugins.config.plain_yaml import parse_value
