@@ -233,7 +233,7 @@ def main() -> int:
 def measure(algorithm: str, workers: int) -> Measured:
     """Let the driver go through a few updates, without learning."""
     envs = ENVS[algorithm] * workers
-    DevRunner.collecting_env = lambda runner, builder, num: PooledVectorEnv(  # type: ignore
+    DevRunner.vector_env = lambda runner, builder, num: PooledVectorEnv(  # type: ignore
         builder, num, workers, SimulatedPool
     )
     overrides: dict[str, Any] = {"algorithm.n_rollout_steps": STEPS, "evaluation.n_episodes": 1}

@@ -75,10 +75,10 @@ class RunEnvironments:
         with releasing(vector_env(self.builder("evaluation"), 1)) as env:
             return Kind.of(env)
 
-    def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
-        """Return the `num_envs` training environments, built at the first call; `collecting`: as for `Run`."""
+    def training(self, num_envs: int) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call."""
         if self._training is None:
-            self._training = self._runner.vector_env(self.builder("training"), num_envs, collecting=collecting)
+            self._training = self._runner.vector_env(self.builder("training"), num_envs)
             self._check_apart()
         return self._training
 

@@ -165,13 +165,9 @@ class Run(RunProgress):
         """The number of updates in one epoch."""
         return self.algorithm.epoch_length
 
-    def training_env(self, num_envs: int, *, collecting: bool = False) -> VectorEnv:
-        """Return the `num_envs` training environments, built at the first call and closed with the run.
-
-        `collecting`: if possible on workers that can also take several steps on their own; where
-        `environments.has_collectors`.
-        """
-        return self.environments.training(whole(num_envs, 1, "num_envs of training_env"), collecting)
+    def training_env(self, num_envs: int) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call and closed with the run."""
+        return self.environments.training(whole(num_envs, 1, "num_envs of training_env"))
 
     def rows_of(self, num_envs: int) -> int:
         """Return the number of rows of so many training environments: one for each agent where several act."""

@@ -71,14 +71,16 @@ def metrics():
 def shared(monkeypatch):
     """`shared(workers, every=0)`: from now on `dev` collects with so many workers; every few jobs one is lost."""
 
+    in_process = DevRunner.vector_env
+
     def share(workers, every=0):
-        def collecting_env(runner, builder, num_envs):
-            if builder.vector_env(num_envs) is not None:
-                return runner.vector_env(builder, num_envs)
+        def vector_env(runner, builder, num_envs):
+            if not workers or builder.purpose != "training" or builder.vector_env(num_envs) is not None:
+                return in_process(runner, builder, num_envs)
             return PooledVectorEnv(builder, num_envs, workers, Forgetful)
 
         monkeypatch.setattr(DevRunner, "has_collectors", bool(workers))
-        monkeypatch.setattr(DevRunner, "collecting_env", collecting_env)
+        monkeypatch.setattr(DevRunner, "vector_env", vector_env)
         monkeypatch.setattr(Forgetful, "every", every)
 
     return share

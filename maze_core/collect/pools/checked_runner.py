@@ -42,15 +42,14 @@ class CheckedRunner:
         """True where workers collect the data."""
         return self._inner.has_collectors
 
-    def vector_env(self, builder: EnvBuilder, num_envs: int, *, collecting: bool = False) -> VectorEnv:
-        """Build environments that are stepped together; `collecting`: by workers that take steps on their own."""
-        method = "collecting_env" if collecting else "vector_env"
+    def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build environments that are stepped together."""
         with named("runner", self._name):
-            env: VectorEnv = getattr(self._inner, method)(builder, num_envs)
-        self._check(method, env, _OF_ENVS, "a VectorEnv")
+            env = self._inner.vector_env(builder, num_envs)
+        self._check("vector_env", env, _OF_ENVS, "a VectorEnv")
         if (count := copies_of(env)) != num_envs:
             env.close()
-            raise self._broken(f"`{method}` returned {count} environments, not {num_envs}")
+            raise self._broken(f"`vector_env` returned {count} environments, not {num_envs}")
         return env
 
     def workers(self, task: Task, count: int | None, most: int | None = None) -> WorkerPool:

@@ -38,22 +38,12 @@ class Runner(ABC):
 
         Uses the source's natively vectorised form (`builder.vector_env`) where there is one. Environments on workers
         that can play whole episodes have a method `evaluate(policy, look, memory, **game)`: it returns the episodes of
-        `evaluate_policy`, or None where it cannot play the same.
+        `evaluate_policy`, or None where it cannot play the same. Where `has_collectors`, those that take several steps
+        on their own have the methods `assign`, `gather` and `take` of the runner `local`'s.
 
         Raises:
             ConfigError: the environment cannot be built, or its spaces are not supported.
         """
-
-    def collecting_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
-        """Build environments like `vector_env`, if possible on workers that also take steps on their own.
-
-        Such environments have the methods `assign`, `gather` and `take` of those of the runner `local`. Called where
-        `has_collectors`.
-
-        Raises:
-            ConfigError: as for `vector_env`.
-        """
-        return self.vector_env(builder, num_envs)
 
     @property
     def default_workers(self) -> int:

@@ -264,11 +264,11 @@ class ProcessPool(QueuedPool):
     def _receive(self, deadline: float | None) -> bool:
         """Wait for messages and deaths and handle them; return False where the deadline passed first."""
         self._ring()
-        busy = [member for member in self._members if member.busy]
-        ends = [member.deadline for member in busy] + ([] if deadline is None else [deadline])
+        ends = [member.deadline for member in self._members if member.busy]
+        if deadline is not None:
+            ends.append(deadline)
         rest = max(min(ends) - time.monotonic(), 0.0) if ends else None
         ready = self._channels.select(None if rest is None else min(rest, LONGEST_WAIT))
-        now = time.monotonic()
         over: dict[int, bool] = {}
         for key, _ in ready:
             number, is_end = key.data
@@ -277,8 +277,9 @@ class ProcessPool(QueuedPool):
             self._listen(self._members[number], is_over)
         if ready:
             return True
-        for member in busy:
-            if member.deadline <= now:
+        now = time.monotonic()
+        for member in self._members:
+            if member.busy and member.deadline <= now:
                 raise self._failure(f"{member.title} did not answer within {member.limit:g} seconds")
         return False
 

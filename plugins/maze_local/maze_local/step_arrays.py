@@ -110,7 +110,7 @@ class StepArrays:
         """Return copies of what the workers wrote; `episodes`: those that ended."""
         arrays = self._arrays
         terminated, truncated = arrays["terminated"].copy(), arrays["truncated"].copy()
-        ended = np.flatnonzero(terminated | truncated)
+        (ended,) = (terminated | truncated).nonzero()
         result = StepResult(
             reward=arrays["reward"].copy(),
             terminated=terminated,

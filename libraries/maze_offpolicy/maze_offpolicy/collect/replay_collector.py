@@ -94,7 +94,7 @@ class ReplayCollector(Collector):
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
         shared = run.planning("training") is None and can_share_replay(run, n_steps, num_envs, exploration)
-        self._env = env = run.training_env(num_envs, collecting=shared)
+        self._env = env = run.training_env(num_envs)
         self._agent = training_agent(run, env, exploration)
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)

@@ -74,7 +74,7 @@ class RolloutCollector(Collector):
         plain = not run.hooks.wraps_agent and run.planning("training") is None
         shared = plain and can_share(run, exploration)
         _check_rollout(run, num_envs, n_steps)
-        env = run.training_env(num_envs, collecting=shared)
+        env = run.training_env(num_envs)
         self._rows = env.num_envs
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         network = training_agent(run, env, exploration)
