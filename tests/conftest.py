@@ -173,6 +173,8 @@ def quick(tmp_path: Path, known_plugins: None) -> Any:
                 small["algorithm.n_optimization_epochs"] = 2
             if algorithm in ("td3", "es", "cma_es"):
                 small.pop("algorithm.n_rollout_steps")
+            if "template" in (parts.get("model"), (overrides or {}).get("model.name")):
+                small["model.image_features"] = 16  # most of its weights are before these
             if algorithm in ("ppo", "a2c", "impala"):  # its default follows the end of the run, which many tests raise
                 small["algorithm.lr_schedule"] = "constant"
             return stack.enter_context(RunContext(env, algorithm, overrides=small | (overrides or {}), **parts))

@@ -106,6 +106,16 @@ def _around(version: str) -> Iterator[str]:
 def _owners(package: str) -> list[str]:
     """Return the distributions that a package of this name is from."""
     try:
-        return list(dict.fromkeys(metadata.packages_distributions().get(package, ())))
+        return list(dict.fromkeys(each.metadata["Name"] for each in metadata.distributions() if _has(each, package)))
     except (TypeError, KeyError, OSError, ValueError):  # what some distribution says of itself cannot be read
         return []
+
+
+def _has(distribution: metadata.Distribution, package: str) -> bool:
+    """Return whether a package is in a distribution, from the text of its files: to parse them takes half a second."""
+    if listed := (distribution.read_text("top_level.txt") or "").split():
+        return package in listed
+    if record := distribution.read_text("RECORD"):
+        return re.search(rf"^{re.escape(package)}(/.*)?\.py,", record, re.MULTILINE) is not None
+    files = distribution.files or ()
+    return any(each.suffix == ".py" and each.parts[0].removesuffix(".py") == package for each in files)

@@ -191,11 +191,11 @@ def test_a_resumed_run_is_the_uninterrupted_one(quick, whole_state, assert_same)
     """Also with wrappers that remember earlier episodes."""
     wrappers = ["clip_reward", {"name": "stack", "size": 2}, {"name": "time_limit", "steps": 9}, "normalize_reward"]
     wrappers += ["gymnasium.wrappers:NormalizeReward"]
-    whole = quick(CrowdSource, wrappers=wrappers, overrides={"algorithm.n_epochs": 4})
+    whole = quick(CrowdSource, wrappers=wrappers, overrides={"algorithm.n_epochs": 3})
     whole.train()
     half = quick(CrowdSource, wrappers=wrappers)
     half.train()
     half.close()
-    rest = quick(CrowdSource, wrappers=wrappers, overrides={"algorithm.n_epochs": 4})
+    rest = quick(CrowdSource, wrappers=wrappers, overrides={"algorithm.n_epochs": 3})
     rest.resume(half.run_dir)
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))

@@ -45,7 +45,7 @@ NET = "self.net = "
 REFUSING = f'if not run.observation_space.shape:\n            raise ConfigError("no Box")\n        {NET}'
 ADD = "self.net.seen += 1"
 LOST = "self.seen += 1; self.net.seen += self.seen"
-OBS, ACTIONS = 'rollout.obs["observation"].size', 'rollout.actions["action"].size'
+ACTIONS = 'rollout.actions["action"].size'
 CASES = {
     "sound": (REPLAYED, "", "", []),
     "an unsaved counter": (REPLAYED, ADD, LOST, ["resumes"]),
@@ -57,7 +57,6 @@ CASES = {
     "a clock": (REPLAYED, "0.1 * self.net.seen +", "np.random.default_rng().random() +", ["deterministic"]),
     "sound rollouts": (ROLLOUTS, "", "", []),
     "a counter of rollouts": (ROLLOUTS, ADD, LOST, ["resumes"]),
-    "rollouts of one leaf": (ROLLOUTS, ADD, f"self.net.seen += {OBS}", ["spaces"]),
     "actions of one leaf": (ROLLOUTS, ADD, f"self.net.seen += {ACTIONS}", ["spaces"]),
 }
 

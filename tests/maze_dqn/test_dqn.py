@@ -56,10 +56,9 @@ def test_every_action_space_with_all_options(learn, name, head):
         assert leaf.isfinite().all(), key
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(("algorithm", "normalize"), [("dqn", False), ("apex", True), ("pqn", True)])
 def test_observations_with_images_numbers_and_choices(learn, algorithm, normalize):
-    overrides = {"model.name": "template", "model.normalize_observations": normalize}
+    overrides = {"model.name": "template", "model.image_features": 16, "model.normalize_observations": normalize}
     context = learn(lambda: SpacesEnv(MIXED, ACTIONS["dict"]), algorithm, overrides)
     context.train()
     if normalize:
@@ -228,7 +227,8 @@ def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(learn, name, head):
 QUIET = {"algorithm.exploration_initial": 0.0, "algorithm.exploration_final": 0.0, "algorithm.initial_buffer_size": 16}
 
 
-@pytest.mark.parametrize("noisy", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("noisy", [False, True])
 def test_noise_finds_what_the_greedy_never_tries(learn, also_installed, noisy):
     """The buffer begins with action 1, so that without random actions and noise nothing else may ever be tried."""
     values = FAST | RAINBOW | QUIET | {"algorithm.initial_sampling_policy": "one", "algorithm.noisy": noisy}
@@ -281,6 +281,7 @@ class Locks(gymnasium.Env):
         return self._shown, float((dials == self._shown).mean()), True, False, {}
 
 
+@pytest.mark.slow
 def test_three_locks_are_opened_at_once(learn):
     values = {"algorithm.epoch_length": 400, "evaluation.n_episodes": 60, "algorithm.exploration_final": 0.3}
     summary = learn(Locks, overrides=FAST | values).train()

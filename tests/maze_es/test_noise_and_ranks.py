@@ -31,10 +31,10 @@ print(Noise(3, 50).rows([int(index) for index in sys.argv[1:]]).tobytes().hex())
 
 def test_processes_draw_the_same_directions():
     whole = Noise(3, 50).rows(range(4))
-    for indices in ([0, 1], [3, 1, 2]):
-        command = [sys.executable, "-c", PROGRAM, *map(str, indices)]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert bytes.fromhex(printed) == whole[indices].tobytes()
+    indices = [3, 1, 2]
+    command = [sys.executable, "-c", PROGRAM, *map(str, indices)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert bytes.fromhex(printed) == whole[indices].tobytes()
 
 
 def test_directions_are_normal_and_no_two_are_alike():

@@ -123,11 +123,12 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case):
     source, algorithm, more = CASES[case]
-    whole = quick(source, algorithm, SMALL | more | {"algorithm.n_epochs": 4})
+    more = more | {"algorithm.epoch_length": 4, "algorithm.replay_buffer_size": 80}
+    whole = quick(source, algorithm, SMALL | more | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(source, algorithm, SMALL | more)
     half.train()
-    quick(source, algorithm, SMALL | more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    quick(source, algorithm, SMALL | more | {"algorithm.n_epochs": 3}, run_dir=None).resume(half.run_dir)
     saved = [whole_state(each.run_dir) for each in (whole, half)]
     assert_same(*saved)
     assert whole.evaluate()["eval/actor/two/length_mean"] > 0

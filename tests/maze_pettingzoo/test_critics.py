@@ -161,9 +161,9 @@ def test_a_resumed_run_with_memory_equals_the_uninterrupted_one(quick, whole_sta
     env = {"name": "pettingzoo", "id": SPREAD, "critic": "all", "api": "aec", "kwargs": {"max_cycles": 4}}
     more = {"model.hidden": [8], "model.memory": "gru", "model.normalize_observations": True}
     more |= {"algorithm.n_rollout_steps": 5, "model.memory_size": 4}
-    whole = quick(env, "ppo", more | {"algorithm.n_epochs": 4})
+    whole = quick(env, "ppo", more | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(env, "ppo", more)
     half.train()
-    quick(env, "ppo", more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    quick(env, "ppo", more | {"algorithm.n_epochs": 3}, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))

@@ -173,7 +173,7 @@ SECOND = {"self_play": {"name": "self_play", "opponents": ["player_2"], "latest"
 @pytest.mark.parametrize(("env", "opponent", "memory"), [(RPS, OPPONENT, "none"), (TURNS, SECOND, "lstm")])
 def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state, assert_same, env, opponent, memory):
     small = SMALL | {"model.normalize_observations": True, "model.memory": memory}
-    whole = quick(env, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=opponent)
+    whole = quick(env, "ppo", small | {"algorithm.n_epochs": 3}, callbacks=opponent)
     whole.train()
     half = quick(env, "ppo", small, callbacks=opponent)
     half.train()
@@ -182,7 +182,7 @@ def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state,
     assert any(each != NOBODY for each in saved["opponents"])
     remembered = saved["memory"].items()
     assert bool(remembered) is (memory != "none")
-    quick(env, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=opponent, run_dir=None).resume(half.run_dir)
+    quick(env, "ppo", small | {"algorithm.n_epochs": 3}, callbacks=opponent, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
 
 

@@ -182,11 +182,11 @@ def test_envs_check_examines_all_agents():
 def test_a_resumed_game_equals_the_uninterrupted_one(quick, whole_state, assert_same, env_id):
     env = {"name": "pettingzoo", "id": env_id, "agent_id": True}
     small = {"model.hidden": [8], "algorithm.n_rollout_steps": 5, "model.normalize_observations": True}
-    whole = quick(env, "ppo", small | {"algorithm.n_epochs": 4})
+    whole = quick(env, "ppo", small | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(env, "ppo", small)
     half.train()
-    quick(env, "ppo", small | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    quick(env, "ppo", small | {"algorithm.n_epochs": 3}, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
 
 

@@ -1,8 +1,7 @@
 """Algorithms that RLlib gave up are answered with where to go."""
 
+import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +11,7 @@ from maze_rllib.removed import REMOVED
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
+from tests.forked import Forked
 
 NAMED = {name: f"rllib-{name}" for name in REMOVED}
 WRITTEN = {
@@ -75,7 +75,8 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "ConfigError algorithm.name: RLlib runs on Ray" in done.stdout
-    assert "make setup-ray" in done.stdout
+    done = Forked([], tmp_path, os.environ, code)
+    said, wrong = done.communicate(100)
+    assert done.returncode == 0, wrong
+    assert "ConfigError algorithm.name: RLlib runs on Ray" in said
+    assert "make setup-ray" in said

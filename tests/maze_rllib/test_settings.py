@@ -64,10 +64,13 @@ def test_the_defaults_are_those_of_rllib_but_for_those_that_the_page_names(title
 
 @pytest.mark.parametrize("title", TITLES)
 def test_every_parameter_goes_from_the_command_line_to_rllib(title):
+    """Those that need no other one, and that no other one needs, are given together: none of them is a switch."""
     rllib_of = rllib_config(title)
     attributes = {"model_config": "_model_config"}
-    for name in facts(title):
-        wanted = enabled(title, name)
+    values = {name: enabled(title, name) for name in facts(title)}
+    alone = [name for name, value in values.items() if value.keys() == {name} and not isinstance(value[name], bool)]
+    for names in [alone, *([name] for name in values if name not in alone)]:
+        wanted = {each: value for name in names for each, value in values[name].items()}
         texts = [f"algorithm.{each}={json.dumps(value)}" for each, value in wanted.items()]
         run = assemble(f"rllib-{title.lower()}", "CartPole-v1", "none", overrides=texts)
         saved = yaml.safe_load(dump(run))
@@ -76,8 +79,9 @@ def test_every_parameter_goes_from_the_command_line_to_rllib(title):
         assert again == run.algorithm
         config = rllib_of.copy()
         apply(config, again.settings())
-        given = wanted.get(name, wanted.get("gae_lambda"))
-        assert as_json(getattr(config, attributes.get(name, name))) == given, name
+        for name in names:
+            given = wanted.get(name, wanted.get("gae_lambda"))
+            assert as_json(getattr(config, attributes.get(name, name))) == given, name
 
 
 BATCHES = {"PPO": 4000, "APPO": 500, "IMPALA": 500, "SAC": 256, "TQC": 256, "DQN": 32}

@@ -44,13 +44,14 @@ class Throw(gymnasium.Env):
         return self._target, reward, True, False, {}
 
 
-@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("mixed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_throw_is_learnt(sac, mixed):
     context = sac(lambda: Throw(mixed), FAST | {"algorithm.epoch_length": 600, "evaluation.n_episodes": 50})
     summary = context.train()
     assert summary.final_evaluation["eval/return_mean"] > -0.02
 
 
+@pytest.mark.slow
 def test_a_bandit_is_learnt_with_the_target_entropy(sac):
     context = sac(Bandit, FAST | {"algorithm.target_entropy_multiplier": 0.5, "algorithm.n_epochs": 4})
     summary = context.train()

@@ -272,11 +272,11 @@ def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_o
 
 def test_games_resume_exactly_in_the_middle(quick, whole_state, assert_same):
     more = SMALL | {"algorithm.n_rollout_steps": 1, "model.normalize_observations": True}
-    whole = quick(NimSource, "alphazero", more | {"algorithm.n_epochs": 4})
+    whole = quick(NimSource, "alphazero", more | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(NimSource, "alphazero", more)
     half.train()
-    quick(NimSource, "alphazero", more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    quick(NimSource, "alphazero", more | {"algorithm.n_epochs": 3}, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
 
 

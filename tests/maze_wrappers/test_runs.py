@@ -34,12 +34,12 @@ MANY = [
 
 @pytest.mark.parametrize("algorithm", ["ppo", "impala"])
 def test_a_resumed_run_is_the_uninterrupted_one(quick, whole_state, assert_same, algorithm):
-    whole = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 4})
+    whole = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 3})
     whole.train()
     half = quick(SeededWalk, algorithm, wrappers=MANY)
     half.train()
     half.close()
-    rest = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 4})
+    rest = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 3})
     rest.resume(half.run_dir)
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
 

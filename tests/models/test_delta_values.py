@@ -99,11 +99,11 @@ def test_runs_learn_and_resume_exactly(quick, whole_state, assert_same, algorith
     more = {"model.hidden": [6], "model.delta_critic": True, "algorithm.n_rollout_steps": 7}
     if algorithm == "impala":
         more |= {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
-    whole = quick(Carousel, algorithm, more | {"algorithm.n_epochs": 4})
+    whole = quick(Carousel, algorithm, more | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(Carousel, algorithm, more)
     half.train()
-    quick(Carousel, algorithm, more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    quick(Carousel, algorithm, more | {"algorithm.n_epochs": 3}, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
     assert np.isfinite(whole.evaluate()["eval/return_mean"])
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.base.saved_state import check_state, form_of
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.settings import saved_optimizer
+from tests.forked import Forked
 from tests.training.optimizers import groups, parameters, train
 
 
@@ -81,16 +81,15 @@ def test_the_state_of_other_parameters_is_refused():
         Adam(parameters()).load_state_dict(forged)
 
 
-def test_training_does_not_load_torchs_compiler():
+def test_training_does_not_load_torchs_compiler(tmp_path):
     script = (
-        "import sys, tempfile, pathlib\n"
+        "import sys\n"
         "from maze_core import RunContext\n"
-        "folder = pathlib.Path(tempfile.mkdtemp()) / 'run'\n"
         "overrides = {'algorithm.n_epochs': 1, 'algorithm.epoch_length': 1, 'evaluation.n_episodes': 1}\n"
-        "RunContext(env='CartPole-v1', preset='none', overrides=overrides, run_dir=folder, silent=True).train()\n"
+        "RunContext(env='CartPole-v1', preset='none', overrides=overrides, run_dir='run', silent=True).train()\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"
     )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+    assert Forked([], tmp_path, os.environ, script).wait(100) == 0
 
 
 @pytest.mark.parametrize(("setting", "value"), [("amsgrad", None), ("maximize", None), ("fused", 1), ("lr", None)])

@@ -65,13 +65,13 @@ def test_evaluation_plays_the_requested_episodes_whatever_the_number_of_copies(q
 def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, runner):
     """Open transitions, unfinished episodes and normaliser included; in workers too."""
     more = SMALL | {"runner.name": runner}
-    whole = quick(CrowdSource, "ppo", more | {"algorithm.n_epochs": 4})
+    whole = quick(CrowdSource, "ppo", more | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(CrowdSource, "ppo", more)
     half.train()
     state = whole_state(half.run_dir)
     assert any(row for row in state["algorithm"]["collector"]["open"])
-    resumed = quick(CrowdSource, "ppo", more | {"algorithm.n_epochs": 4}, run_dir=None)
+    resumed = quick(CrowdSource, "ppo", more | {"algorithm.n_epochs": 3}, run_dir=None)
     resumed.resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
 

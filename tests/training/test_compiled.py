@@ -91,12 +91,13 @@ def auto(monkeypatch, settled, repays=1, ahead=2):
         monkeypatch.setattr(compiled, name, value)
 
 
-SOME = [("td3", 5), ("ppo", 1)]
-MORE = [("redq", 3), ("crossq", 4), ("rainbow", 2)]
+SOME = [("td3", 5, 2), ("ppo", 1, 0)]
+MORE = [(name, step, ahead) for name, step in (("redq", 3), ("crossq", 4), ("rainbow", 2)) for ahead in (0, 2)]
 
 
-@pytest.mark.parametrize("ahead", [0, 2])
-@pytest.mark.parametrize(("name", "step"), [*SOME, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)])
+@pytest.mark.parametrize(
+    ("name", "step", "ahead"), [*SOME, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)]
+)
 def test_a_resumed_run_goes_on_alike(interpreted, started, monkeypatch, whole_state, assert_same, name, step, ahead):
     """Where compiling begins and ends at some step, too: before the first epoch ends, at its end, and after it."""
     auto(monkeypatch, step, ahead=ahead)

@@ -58,7 +58,7 @@ def test_batches_that_lack_rows_are_filled_up(interpreted, quick, metrics, sizes
     env, algorithm, settings, rows = FILLED[name]
     runs = []
     for setting in ("off", "on"):
-        more = {"algorithm.epoch_length": 12, "compile": setting, "closed_form": closed_form}
+        more = {"algorithm.epoch_length": 4, "compile": setting, "closed_form": closed_form}
         runs.append(quick(env, algorithm, {**settings, **more}))
         runs[-1].train()
     assert "goes on" not in capfd.readouterr().err
@@ -94,7 +94,7 @@ def test_a_batch_with_half_of_the_rows_gets_the_others(rows, whole, filled):
 def test_large_batches_are_not_filled_up_on_a_cpu(interpreted, quick, sizes, monkeypatch):
     """What is left of a large rollout takes less time than a whole batch."""
     monkeypatch.setattr(filling, "_MOST", 59)
-    settings = {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"}
+    settings = {**SHORTENED, "algorithm.epoch_length": 4, "compile": "on"}
     for rows, filled in ((60, False), (59, True)):
         context = quick("CartPole-v1", "ppo", {**settings, "algorithm.batch_size": rows})
         for found in sizes.values():
@@ -122,7 +122,7 @@ def test_a_class_that_overrides_the_loss_says_that_it_weighs_rows(
     if weighs:
         Own.weighs_rows = True
     also_installed("algorithm", "a2c", Own)
-    context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"})
+    context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 4, "compile": "on"})
     context.train()
     assert sizes["compiled"] == [60]
     shorter = [size for size in sizes["all"] if size < 60]
@@ -145,7 +145,7 @@ def test_a_loss_that_ignores_the_weights_is_noticed(interpreted, also_installed,
             return ()
 
     also_installed("algorithm", "a2c", Own)
-    context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 12, "compile": "on"})
+    context = quick("CartPole-v1", "a2c", {**SHORTENED, "algorithm.epoch_length": 4, "compile": "on"})
     context.train()
     said = capfd.readouterr().err
     assert re.search(

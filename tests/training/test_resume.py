@@ -46,7 +46,7 @@ def settings(algorithm, env, memory="none"):
         values["algorithm.num_envs"] = 3
     if algorithm == "ppo":
         values["algorithm.n_optimization_epochs"] = 3
-    return values | ({"model.name": "template"} if "Workshop" in env else {})
+    return values | ({"model.name": "template", "model.image_features": 16} if "Workshop" in env else {})
 
 
 def texts(values):
@@ -105,7 +105,7 @@ ODD = {
 
 @pytest.mark.parametrize(
     ("algorithm", "at", "number"),
-    [("ppo", 1, signal.SIGINT), ("ppo", 40, signal.SIGTERM), ("a2c", 1, signal.SIGTERM), ("a2c", 7, signal.SIGINT)],
+    [("ppo", 40, signal.SIGTERM), ("a2c", 1, signal.SIGINT)],
 )
 def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics, algorithm, at, number):
     """Ctrl-C and SIGTERM end the update and save, Ctrl-C also evaluates; the resumed run equals the whole one."""

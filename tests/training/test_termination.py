@@ -85,11 +85,9 @@ REPLAY = {**ROLLOUT, "algorithm.initial_buffer_size": 40, "algorithm.replay_buff
     ("env", "algorithm", "values", "at"),
     [
         (Slow, "ppo", ROLLOUT, 30),  # the first update: the checkpoint is of the beginning
-        (Slow, "ppo", ROLLOUT, 250),
         (Slow, "a2c", {**ROLLOUT, "model.normalize_observations": True, "model.memory": "gru"}, 250),
         (Slow, "impala", ROLLOUT, 250),
         (Slow, "dqn", REPLAY, 250),
-        (SlowForce, "sac", REPLAY, 250),
         (SlowCarousel, "ppo", ROLLOUT, 250),
         (Slow, "es", {"algorithm.n_rollouts_per_update": 40}, 500),
     ],
@@ -119,7 +117,7 @@ def test_an_update_that_takes_long_is_given_up(
     assert metrics(stopped.run_dir) == metrics(whole.run_dir)
 
 
-@pytest.mark.parametrize(("env", "algorithm"), [(Slow, "dqn"), (SlowForce, "sac"), (SlowForce, "td3")])
+@pytest.mark.parametrize(("env", "algorithm"), [(Slow, "dqn"), (SlowForce, "sac")])
 def test_steps_that_fill_a_replay_buffer_are_not_lost(quick, sender, whole_state, assert_same, env, algorithm):
     """In the middle of a step that takes long, of which there were many before the first update."""
     sizes = {"algorithm.initial_buffer_size": 40, "algorithm.replay_buffer_size": 50, "algorithm.num_envs": 2}
@@ -140,8 +138,7 @@ def test_steps_that_fill_a_replay_buffer_are_not_lost(quick, sender, whole_state
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
 
 
-@pytest.mark.parametrize("pause", [0.01, 1.0])
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(("number", "pause"), [(1, 0.01), (3, 1.0)])
 def test_an_evaluation_that_takes_long_is_repeated_by_the_resumed_run(
     quick, sender, monkeypatch, whole_state, assert_same, metrics, number, pause
 ):
@@ -155,7 +152,7 @@ def test_an_evaluation_that_takes_long_is_repeated_by_the_resumed_run(
         return evaluate(run, *arguments, **options)
 
     monkeypatch.setattr(Run, "evaluate", counted)
-    parts = {"env": Slow, "overrides": {"evaluation.n_episodes": 60, "evaluation.num_envs": 2}}
+    parts = {"env": Slow, "overrides": {"evaluation.n_episodes": 20, "evaluation.num_envs": 2}}
     stopped = quick(**parts)
     summary = interrupted(stopped.train)
     assert time.monotonic() - sender.sent < PATIENCE + 0.5
@@ -163,7 +160,7 @@ def test_an_evaluation_that_takes_long_is_repeated_by_the_resumed_run(
     stopped.close()
     sender.__init__()
     second, whole = quick(**parts), quick(**parts)
-    assert second.resume(stopped.run_dir).final_evaluation["eval/episodes"] == 60
+    assert second.resume(stopped.run_dir).final_evaluation["eval/episodes"] == 20
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
     assert metrics(stopped.run_dir) == metrics(whole.run_dir)

@@ -20,8 +20,10 @@ SMALL = {"model.hidden": [8]}
 ES = {"algorithm.n_rollout_steps": None, "algorithm.epoch_length": None, "algorithm.n_rollouts_per_update": 4}
 
 
-@pytest.mark.parametrize("groups", ["shared", "per_actor", {"boss": ["choose"], "hands": ["left", "right"]}])
-@pytest.mark.parametrize("algorithm", ["ppo", "impala"])
+@pytest.mark.parametrize(
+    ("algorithm", "groups"),
+    [("ppo", "shared"), ("ppo", {"boss": ["choose"], "hands": ["left", "right"]}), ("impala", "per_actor")],
+)
 def test_runs_with_every_grouping(quick, algorithm, groups):
     context = quick(Carousel, algorithm, {**SMALL, "model.groups": groups, "model.normalize_observations": True})
     context.train()

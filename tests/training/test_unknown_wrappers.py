@@ -167,7 +167,7 @@ def made():
 
 @pytest.mark.parametrize("wrapper", REMEMBERING)
 def test_a_resumed_run_is_the_uninterrupted_one_and_plays_as_it(quick, whole_state, assert_same, wrapper):
-    values = {"algorithm.n_epochs": 4}
+    values = {"algorithm.n_epochs": 3}
     whole = quick(wrappers=[wrapper], overrides=values)
     whole.train()
     half = quick(wrappers=[wrapper])
