@@ -100,7 +100,7 @@ def test_fire_is_pressed_for_every_life():
 def steps_of(purpose, wrappers=(), steps=300):
     """Rewards [steps, 2] and finished episodes of a small game of Space Invaders, as a run steps it."""
     config = AtariConfig(name="atari", id="ALE/SpaceInvaders-v5", height=40, width=40, max_frames=600)
-    env = NativeVectorEnv(EnvBuilder(config, wrappers, 0, purpose).vector_env(2))
+    env = NativeVectorEnv(EnvBuilder(config, wrappers, purpose=purpose).vector_env(2))
     out = allocate(space_specs(env.observation_space, "observation"), (2,))
     env.reset(EpisodeSeeds(3, Purpose.TRAIN_EPISODES), out)
     rng, rewards, episodes = np.random.default_rng(0), [], []

@@ -197,6 +197,8 @@ class _Connection:
         return taken
 
     async def _send(self, data: bytes) -> None:
+        if self._writer.transport.is_closing():  # asyncio would say so on stderr, for each answer
+            raise ConnectionResetError
         self._writer.write(data)
         if self._writer.transport.get_write_buffer_size():
             async with asyncio.timeout(self._limits.write_seconds):
