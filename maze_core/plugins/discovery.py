@@ -85,10 +85,14 @@ class Declaration:
         return f"{self.distribution} {self.version}".strip()
 
     @property
+    def claimed(self) -> str:
+        """Kind and name, as `wrapper plugin 'clip'`."""
+        return f"{self.kind} {'plugin' if self.kind in KINDS else 'entry'} {self.name!r}"
+
+    @property
     def title(self) -> str:
         """The plugin's name in error messages."""
-        what = f"{self.kind} plugin" if self.kind in KINDS else f"{self.kind} entry"
-        return f"{what} {self.name!r} of {self.origin}"
+        return f"{self.claimed} of {self.origin}"
 
 
 def names(kind: str) -> list[str]:
@@ -179,7 +183,7 @@ def _turned_on() -> Sequence[Declaration]:
 def clash(claims: list[Declaration]) -> str:
     """Return the message for a name that several distributions claim."""
     owners = sorted({claim.origin for claim in claims})
-    what = f"{claims[0].kind} {'plugin' if claims[0].kind in KINDS else 'entry'} {claims[0].name!r} is claimed"
+    what = f"{claims[0].claimed} is claimed"
     if len(owners) == 1:
         return f"{what} twice by {owners[0]}: its author must give one of them another name"
     return f"{what} by {' and '.join(owners)}: uninstall one, or set {DISABLE}"

@@ -20,10 +20,20 @@ def installed(group: str, name: str) -> Any:
     Raises:
         PluginError: two distributions have it, or it cannot be imported.
     """
+    claim = the_claim(group, name)
+    return None if claim is None else discovery.import_claim(claim)
+
+
+def the_claim(group: str, name: str) -> discovery.Declaration | None:
+    """Return the one claim of such an entry point, which is not imported; None where no distribution has it.
+
+    Raises:
+        PluginError: two distributions have it.
+    """
     claims = discovery.entries(group, name)
     if len(claims) > 1:
         raise PluginError(discovery.clash(claims))
-    return discovery.import_claim(claims[0]) if claims else None
+    return claims[0] if claims else None
 
 
 def extension(group: str, name: str, what: str, distribution: str, where: str | None = None) -> Any:

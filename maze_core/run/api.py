@@ -21,6 +21,7 @@ from maze_core.plugins.config.assembly import INSTALLED, Assembly
 from maze_core.plugins.config.record import ID
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
+from maze_core.plugins.extensions import the_claim
 from maze_core.run.building import initialize
 from maze_core.run.loop import train as train_loop
 from maze_core.run.report import RunSummary
@@ -119,14 +120,16 @@ def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
 
 def _draw(run: Run, file: Path) -> None:
     """Draw the network if a plugin for it is installed; a failure only prints a warning."""
-    title = f"{run.config.algorithm.name} on {run.config.env_title}"
-    for claim in discovery.entries(PICTURES, "network")[:1]:
-        try:
-            svg: str = discovery.import_claim(claim)(run.policy, title)
-        except Exception as error:  # noqa: BLE001 — whatever the code of others raises
-            to_stderr(f"{claim.origin} could not draw the network: {describe(error)}")
-        else:
-            write_bytes(file, svg.encode())
+    title, who = f"{run.config.algorithm.name} on {run.config.env_title}", "Maze"
+    try:
+        if (claim := the_claim(PICTURES, "network")) is None:
+            return
+        who = claim.origin
+        svg: str = discovery.import_claim(claim)(run.policy, title)
+    except Exception as error:  # noqa: BLE001 — whatever the code of others raises
+        to_stderr(f"{who} could not draw the network: {describe(error)}")
+    else:
+        write_bytes(file, svg.encode())
 
 
 @contextmanager

@@ -37,3 +37,14 @@ def test_a_run_needs_no_picture(drawn_by, quick, capsys, value):
     assert (context.run_dir / "run.json").exists()
     said = capsys.readouterr().err
     assert ("could not draw the network" in said) == (value is not None)
+
+
+def test_a_run_that_two_distributions_would_draw_trains_without_a_picture(monkeypatch, quick, capsys):
+    (ours,) = discovery.entries("maze.pictures", "network")
+    both = (*discovery.declared(), dataclasses.replace(ours, distribution="maze-other"))
+    monkeypatch.setattr(discovery, "declared", lambda: both)
+    context = quick()
+    context.train()
+    assert not (context.run_dir / "network.svg").exists()
+    assert "could not draw the network" in (said := capsys.readouterr().err)
+    assert "maze.pictures entry 'network' is claimed by maze-other" in said
