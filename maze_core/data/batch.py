@@ -58,9 +58,8 @@ class Batch:
 
     def __len__(self) -> int:
         """Return the number of rows B."""
-        for tree in (self.obs, self.actions, self.extra, self.next_obs):
-            for leaf in tree.values():
-                return leaf.shape[0]
+        for leaf in (self.obs or self.actions or self.extra or self.next_obs).values():
+            return leaf.shape[0]
         return 0
 
     @property

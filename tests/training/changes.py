@@ -163,6 +163,13 @@ class Layers(Plugin):
             policy.encoder.out_features = 64
         return policy
 
+    @hookimpl
+    def on_run_start(self, run):
+        """Networks learn in evaluation mode, unless somebody says otherwise."""
+        for module in run.policy.modules():
+            if isinstance(module, nn.Dropout):
+                module.train()
+
 
 def changing(change, epochs=(2,)):
     class Changing(Plugin):

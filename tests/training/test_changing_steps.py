@@ -1,10 +1,12 @@
 """What is changed while a run trains counts in compiled and recorded steps as it does in those of the code."""
 
 import pytest
-from maze_compile import compiled, steps
+import torch
+from maze_compile import compiled, steps, surroundings
+from torch import nn
 
 from maze_core import Plugin, hookimpl
-from maze_core.base.errors import RunError
+from maze_core.base.errors import ConfigError, RunError
 from tests.interpreted import interpreted as interpreted
 from tests.training.changes import CHANGES, RUNS, Layers, assert_alike, clipped, hooked, reconfigured
 from tests.training.changes import changed as changed
@@ -20,6 +22,82 @@ def test_a_change_counts_in_compiled_steps(interpreted, changed, taken, name):
     plain, ours = (changed(algorithm, change, setting) for setting in ("off", "on"))
     assert len(taken) >= 8
     assert_alike(ours, plain)
+
+
+def own_tuple(run):
+    run.policy.encoder[2].sizes = ([1, 2], 3)
+
+
+def within_a_tuple(run):
+    run.policy.encoder[2].sizes[0].append(3)
+
+
+def of_another_type(run):
+    run.policy.encoder[2].sizes = 1.0
+
+
+def of_an_equal_value(run):
+    run.policy.encoder[2].sizes = 1
+
+
+def another_class(run):
+    run.policy.encoder[3].__class__ = nn.AlphaDropout
+
+
+def another_parameter(run):
+    run.policy.encoder[5].weight = nn.Parameter(run.policy.encoder[5].weight.detach().clone())
+
+
+def code_of_a_class(run):
+    nn.Tanh.forward = lambda self, features: features
+
+
+def noise_of_a_head(run):
+    next(iter(run.policy.heads.values())).noise["more"] = 1.0
+
+
+def another_precision(run):
+    torch.set_default_dtype(torch.float64)
+
+
+FURTHER = (
+    *(own_tuple, within_a_tuple, of_another_type, of_an_equal_value, another_class, another_parameter),
+    *(code_of_a_class, noise_of_a_head, another_precision),
+)
+
+
+def test_the_first_step_of_an_epoch_sees_each_change(interpreted, changed, monkeypatch):
+    """What is compared there costs a tenth of a look, and misses nothing that one finds."""
+    monkeypatch.setattr(nn.Tanh, "forward", nn.Tanh.forward)
+    of_a2c = {name: change for name, (algorithm, change) in CHANGES.items() if algorithm == "a2c"}
+    missed, done = [], []
+
+    def all_of_them(run):
+        surroundings = run.repeated._surroundings
+        assert surroundings.unchanged()
+        for name, change in {**of_a2c, **{change.__name__: change for change in FURTHER}}.items():
+            change(run)
+            missed.extend([name] if surroundings.unchanged() else [])
+            surroundings.look()
+            assert surroundings.unchanged(), name
+            done.append(name)
+
+    try:
+        with pytest.raises(ConfigError, match="weight of policy was replaced"):
+            changed("a2c", all_of_them)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert not missed
+    assert len(done) == len(of_a2c) + len(FURTHER)
+
+
+def test_an_unchanged_run_is_looked_at_once(interpreted, changed, monkeypatch):
+    looks, look = [], surroundings.Surroundings.look
+    monkeypatch.setattr(surroundings.Surroundings, "look", lambda self: (looks.append(0), look(self))[1])
+    for algorithm in RUNS:
+        looks.clear()
+        changed(algorithm, lambda run: None)
+        assert len(looks) == 1, algorithm
 
 
 def test_a_change_within_an_epoch_counts(interpreted, also_installed, quick, taken):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from maze_compile.cuda import GraphRecorder
+from maze_compile.repeatable import unrepeatable
 from maze_compile.steps import RepeatedSteps
-from maze_compile.surroundings import unrepeatable
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Plugin, hookimpl

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from maze_compile.compiled import CompileRecorder
 from maze_compile.cuda import GraphRecorder
+from maze_compile.repeatable import unrepeatable
 from maze_compile.steps import RepeatedSteps, note_failure
-from maze_compile.surroundings import unrepeatable
 from maze_core import Adam
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from maze_compile.surroundings import networks_of, tensors_of
+from maze_compile.repeatable import networks_of, tensors_of
 
 if TYPE_CHECKING:
     from maze_core import Batch

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from maze_compile.comparison import Comparison, Results, Schedule, kept, results
 from maze_compile.machine_code import Compilation, Library
+from maze_compile.repeatable import networks_of, tensors_of
 from maze_compile.steps import CannotRepeatError, Step, errors_refuse
-from maze_compile.surroundings import networks_of, tensors_of
 from maze_compile.tape import Tape
 from maze_compile.traced_adam import TracedAdam
 from maze_core import Adam
@@ -103,14 +103,16 @@ class CompileRecorder:
             description = tape.description(step.outputs)
             digest = hashlib.sha256(json.dumps(description).encode()).hexdigest()
             if digest not in self._programs:
-                self._programs[digest] = Program(self._counts_of(digest), self._make(description))
+                counts = self._counts_of(digest)
+                whole, filled = (Schedule(counts[which], _APART) for which in ("whole", "filled"))
+                self._programs[digest] = Program(counts["from"][0], whole, filled, self._make(description))
         except CannotRepeatError as error:
             raise self._refusal(str(error)) from error
         step.program = self._programs[digest]
         return step
 
     def _counts_of(self, digest: str) -> dict[str, list[int]]:
-        """Return what a checkpoint holds about a kind of steps."""
+        """Return what a checkpoint holds about a kind of steps: see `RunState.compiled_kinds`."""
         state, steps = self._run.state, self._run.learner.steps
         if digest not in state.compiled_kinds:
             if len(state.compiled_kinds) >= self._kinds:
@@ -136,8 +138,12 @@ class CompileRecorder:
 class Program:
     """The machine code of the steps of one kind."""
 
-    counts: dict[str, list[int]]
-    """See `RunState.compiled_kinds`."""
+    first: int
+    """The step from which on it is used."""
+    whole: Schedule
+    """Which whole batches are compared."""
+    filled: Schedule
+    """Which batches are compared that lack rows."""
     compilation: Compilation
     loaded: Library | None = None
     """None: it was not used yet."""
@@ -199,12 +205,12 @@ class CompiledStep:
     @property
     def is_due(self) -> bool:
         """False while the compiler works beside the training."""
-        return self._run.learner.steps >= self.program.counts["from"][0]
+        return self._run.learner.steps >= self.program.first
 
     def take(self, batch: Batch, filled: Batch) -> None:
         """Take the learner's step."""
         run, learner = self._run, self._run.learner
-        schedule = Schedule(self.program.counts["whole" if len(batch) == len(filled) else "filled"], _APART)
+        schedule = self.program.whole if len(batch) == len(filled) else self.program.filled
         comparison = Comparison(run, batch, self._changed) if schedule.is_due(run) else None
         optimizes, (norm, total, *others) = self._computed(filled)
         metrics = dict(zip(self._names, others, strict=False))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from maze_compile.comparison import Comparison, Schedule, generators_of, kept, random_states, results
+from maze_compile.repeatable import tensors_of
 from maze_compile.steps import CannotRepeatError, Step, errors_refuse
-from maze_compile.surroundings import tensors_of
 from maze_core import Adam
 from maze_core.learn.learner import WATCH, norm_of
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_compile.filling import Filling, rows_of_a_rollout
-from maze_compile.surroundings import Surroundings, unrepeatable
+from maze_compile.repeatable import unrepeatable
+from maze_compile.surroundings import Surroundings
 from maze_core.base.tolerant_output import to_stderr
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class RepeatedSteps:
         self._known: dict[Hashable, int] = {}
         """What looks have found, numbered."""
         self._current: int | None = None
-        """The number of what was found last; None: nobody has looked in this epoch."""
+        """The number of what was found last; None: nobody has looked yet."""
+        self._looked_at = False
+        """True once somebody has looked in this epoch."""
         self._within_epoch = False
         """True once something has changed within this epoch."""
         self.reason = ""
@@ -112,14 +115,15 @@ class RepeatedSteps:
 
     def begin_epoch(self) -> None:
         """Begin an epoch: plugins may have changed the networks, so they are looked at again at the next step."""
-        self._current, self._within_epoch = None, False
+        self._looked_at = self._within_epoch = False
         if self.given_up and not self.reason and self._run.config.compile == "on":
             self._say("this run had given it up before it was resumed")
 
     def step(self, batch: Batch) -> None:
         """Take one optimizer step on a batch."""
-        filled = batch if self.given_up else self._filling.filled(batch)
-        if self._recorder.begin_step(filled) and not self.given_up and self._repeated(batch, filled):
+        given_up = self.given_up
+        filled = batch if given_up else self._filling.filled(batch)
+        if self._recorder.begin_step(filled) and not given_up and self._repeated(batch, filled):
             return
         self._learner.step(self._run.hooks.compute_loss(self._run.policy, batch), batch.group, batch.objective)
 
@@ -165,11 +169,13 @@ class RepeatedSteps:
 
     def _kind_of(self, batch: Batch) -> Hashable | None:
         """Return what tells steps apart that need recordings of their own; None: this one cannot be recorded."""
-        if self._current is None:
-            self._look()
-        elif not self._surroundings.same():
+        surroundings = self._surroundings
+        if self._looked_at and not surroundings.same():
             self._within_epoch = True
             self._look()
+        elif not self._looked_at and (self._current is None or not surroundings.unchanged()):
+            self._look()
+        self._looked_at = True
         constants = self._algorithm.loss_constants()
         if constants is None or batch.sequences is not None or len(batch) < self._least:
             return None

@@ -8,8 +8,8 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from maze_compile.compiled import CompileRecorder
+from maze_compile.repeatable import networks_of, unrepeatable
 from maze_compile.steps import RepeatedSteps
-from maze_compile.surroundings import networks_of, unrepeatable
 from pydantic import ValidationError
 
 from maze_core import Plugin, hookimpl

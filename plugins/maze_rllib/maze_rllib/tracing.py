@@ -2,7 +2,7 @@
 
 `python -m maze_rllib.tracing [TITLE …]` writes `reads.json`: each algorithm is run in one process, with env runners and
 with a learner in others, and with RLlib's own network; then every parameter that was read is tried once with another
-value. It takes about ten minutes on an idle core for each algorithm.
+value. It takes about twelve minutes on an idle machine with two cores.
 """
 
 from __future__ import annotations
