@@ -87,7 +87,8 @@ def settings_kept() -> Iterator[None]:
         for (read, write), value in zip(settings, before, strict=True):
             if read() != value:
                 write(value)
-        np.seterr(**errors)
+        if np.geterr() != errors:  # once they are set, each operation of NumPy looks them up
+            np.seterr(**errors)
 
 
 def _settings_of(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], Any]]]:

@@ -86,13 +86,14 @@ class Stepper:
         obs, env = self._obs, self.env
         if obs is None:
             raise RuntimeError("the environments have not been reset")
-        dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+        read_dtype, read_grad = torch.get_default_dtype, torch.is_grad_enabled
+        dtype, grad = read_dtype(), read_grad()
         for _ in range(steps):
             self.begin_episodes(agent)
             choice = agent.act(obs)
             following = sink.next_buffer(obs)
             result = env.step(choice.actions, following)
-            if torch.get_default_dtype() is not dtype or torch.is_grad_enabled() is not grad:
+            if read_dtype() is not dtype or read_grad() is not grad:
                 torch.set_default_dtype(dtype)  # the environment has changed them
                 torch.set_grad_enabled(grad)
             # Before the sink has the step: if it raises, the state is that of the environments, which have stepped.

@@ -93,7 +93,8 @@ def members(module: nn.Module, name: str) -> ValuesView[Any]:
     attribute and its iterator.
     """
     of: Any = module._modules[name]
-    return cast("ValuesView[Any]", of._modules.values())
+    found: ValuesView[Any] = of._modules.values()
+    return found
 
 
 def check_room(parameters: int) -> None:
