@@ -37,6 +37,8 @@ _FLAGS: dict[Mode, int] = {
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _LONGEST_LINE = 1_000_000
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
+"""Errors of a file that cannot have a second name there: another disk, or a file system without such names."""
 
 
 def open_file(path: Path, mode: Mode, root: Path | None = None) -> BinaryIO:
@@ -158,6 +160,21 @@ def _copy(path: Path, new: Path, holding: int, root: Path) -> None:
             contents[name] = file.read()
     create(fresh, contents, root)
     os.rename(fresh.name, new.name, src_dir_fd=holding, dst_dir_fd=holding)
+
+
+def link(path: Path, root: Path, new: Path, new_root: Path) -> None:
+    """Give a regular file a second name, in another folder; copy it where that cannot be. Call `sync` afterwards."""
+    with _holding(path, root) as folder, _holding(new, new_root) as new_folder, _naming(path):
+        _open(path.name, "rb", folder).close()  # a link or a pipe is refused
+        try:
+            os.link(path.name, new.name, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with _open(path.name, "rb", folder) as file, _open(new.name, "xb", new_folder) as copy:
+                shutil.copyfileobj(file, copy)
+                copy.flush()
+                flush(copy.fileno(), new_root)
 
 
 def sync(path: Path, root: Path) -> None:

@@ -20,6 +20,7 @@ from maze_core.base.tolerant_output import to_stderr
 _FIRST = (
     "train",
     "resume",
+    "fork",
     "eval",
     "rollout",
     "export",

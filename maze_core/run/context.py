@@ -148,6 +148,22 @@ class RunContext:
         return cls._of(api.reopen(Path(run_dir), as_texts(overrides), checkpoint), trains=True)
 
     @classmethod
+    def fork(
+        cls,
+        run_dir: Path | str,
+        overrides: Mapping[str, Any] | None = None,
+        checkpoint: str = "last",
+        new_dir: Path | str | None = None,
+    ) -> Self:
+        """Open a new run that begins with the whole state of a saved one, to train; the saved one stays as it is.
+
+        Without overrides it ends bit for bit as that one does. `checkpoint` is last, previous or best; `new_dir` the
+        new run's own folder, by default one beside the other. Errors as for `reopen`.
+        """
+        folder = None if new_dir is None else as_path("new_dir", new_dir)
+        return cls._of(api.branch(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
+
+    @classmethod
     def open(
         cls, run_dir: Path | str, checkpoint: str | None = None, overrides: Mapping[str, Any] | None = None
     ) -> Self:
@@ -215,14 +231,16 @@ class RunContext:
         run.full_length = bool(n_epochs) and not self._asks_for_patience
         return api.carry_out(run)
 
-    def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
+    def resume(self, run_dir: Path | str, checkpoint: str = "last", *, fork: bool = False) -> RunSummary:
         """Continue the saved run in `run_dir` to its end, with the Python objects of this context.
 
         The `steps`, `epochs` and `overrides` of this context replace those of the saved configuration.
+        `fork`: a new run begins there, in the `run_dir` of this context, and the saved one stays as it is.
         """
         self.close()
-        agreed = self.config.model_dump(mode="json")
-        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, assembly=self._assembly, agreed=agreed)
+        assembly: dict[str, Any] = {"assembly": self._assembly, "agreed": self.config.model_dump(mode="json")}
+        saved = Path(run_dir), self._changes, checkpoint
+        self._run = api.branch(*saved, run_dir=self._run_dir, **assembly) if fork else api.reopen(*saved, **assembly)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
         return api.carry_out(self._run)
 

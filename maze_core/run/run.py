@@ -80,6 +80,8 @@ class Run(RunProgress):
     """The run directory from which the policy's initial parameters were loaded."""
     checkpoint: str | None = None
     """The checkpoint from which the policy was read, to evaluate or to act; None: it is that of training."""
+    forked_from: Path | None = None
+    """The run whose state this one has just begun with."""
     resumed: bool = False
     """True once it has gone on from a checkpoint."""
     explores: bool = False

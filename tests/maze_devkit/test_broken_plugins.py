@@ -98,6 +98,8 @@ BROKEN = [
     ("algorithm", "deterministic", "return Loss(policy_loss", "import secrets\n        return Loss((1 + secrets.randbelow(10**6) / 10**9) * policy_loss"),
     ("algorithm", "resumes", 'return {"collector": self.collector.state()}', "return {}"),
     ("algorithm", "resumes", "return Loss(policy_loss", COUNTING + "        return Loss(policy_loss"),
+    ("algorithm", "forks", "def load_state(self, state):\n",
+     'def load_state(self, state):\n        (self.run.run_dir / "checkpoints" / "previous").resolve(strict=True)\n'),
     ("algorithm", "gradients", "policy_loss + 0.5 * value_loss", "policy_loss"),
     ("algorithm", "gradients", "    def state(self):",
      "    def build_optimizer(self, policy):\n        import torch\n"

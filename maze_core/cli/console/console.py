@@ -125,7 +125,9 @@ def header(run: Run, here: Path) -> list[Line]:
         *(_fact("note", note) for note in run.notes),
     ]
     if run.resumed:
-        lines.append(_fact("resumed", f"after epoch {run.epoch}, {counted(run.env_steps, 'step')}"))
+        where = f"after epoch {run.epoch}, {counted(run.env_steps, 'step')}"
+        origin = run.forked_from
+        lines.append(_fact("forked", f"from {_short(origin, here)}, {where}") if origin else _fact("resumed", where))
     return [*lines, []]
 
 

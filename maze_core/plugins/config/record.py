@@ -19,6 +19,8 @@ LIBRARIES = ("torch", "gymnasium", "numpy")
 """What every run is written with besides Maze and its plugins: it decides numbers, but no configuration."""
 ID = "id"
 """The key with the name that a run has among all: its checkpoints have it too."""
+FORKED_FROM = "forked_from"
+"""The key of a run that began with the state of another one: which `run`, its `id`, and where it was then."""
 
 _BYTES = 10_000_000
 _FORMAT = 2
@@ -36,7 +38,7 @@ _TYPES: dict[str, Any] = {
     "action_space": str,
     _DIGESTS: list,
 }
-"""What every record has from its first moment; `summary` comes with the end of the run."""
+"""What every record has from its first moment; `summary` comes with the end of the run, `forked_from` with a fork."""
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
@@ -70,7 +72,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     if missing := _TYPES.keys() - record.keys():
         raise ConfigError(f"{printable(path)} is damaged: it has no {min(missing)!r}")
     right = all(isinstance(record[name], kind) for name, kind in _TYPES.items())
-    if not right or not isinstance(record.get("summary"), dict | None):
+    if not right or not all(isinstance(record.get(name), dict | None) for name in ("summary", FORKED_FROM)):
         raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
 

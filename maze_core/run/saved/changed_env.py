@@ -1,4 +1,4 @@
-"""Unfinished episodes of a saved run whose environment the user has changed: what cannot be replayed, and why."""
+"""What differs between two configurations of a run, and which unfinished episodes cannot be replayed therefore."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ from maze_core.base.errors import RunError
 from maze_core.envs.checks import NOT_REPRODUCIBLE, REPLAYED
 
 
-def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the environment and its wrappers that differ between two configurations of a run."""
-    return [
-        path
-        for part in ("env", "wrappers")
-        for path in _differing(before.get(part) or None, now.get(part) or None, part)
-    ]
+def differing(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of what differs between two configurations, or parts of them, such as `algorithm.lr`.
+
+    `path`: that of the part.
+    """
+    start = f"{path}." if path else ""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in sorted({*before, *now}):
+            yield from differing(before.get(key), now.get(key), f"{start}{key}")
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for number, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from differing(one, other, f"{start}{number}")
+    elif before != now and not (_is_empty(before) and _is_empty(now)):
+        yield path
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ({}, [])
 
 
 @contextmanager
@@ -42,14 +53,3 @@ def naming_changes(changed: list[str]) -> Iterator[None]:
     for each in caught:
         text = str(each.message).replace(NOT_REPRODUCIBLE, reason)
         warnings.warn_explicit(text, each.category, each.filename, each.lineno)
-
-
-def _differing(before: Any, now: Any, path: str) -> Iterator[str]:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for key in sorted({*before, *now}):
-            yield from _differing(before.get(key), now.get(key), f"{path}.{key}")
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for number, (one, other) in enumerate(zip(before, now, strict=True)):
-            yield from _differing(one, other, f"{path}.{number}")
-    elif before != now:
-        yield path

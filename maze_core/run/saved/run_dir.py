@@ -35,15 +35,12 @@ def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: in
     Raises:
         ConfigError: the folder is in use, is not a folder, or cannot be written.
     """
+    if run_dir is not None:
+        return claim_folder(here / run_dir)
     try:
-        if run_dir is not None:
-            return _claim(here / run_dir)
         return new_folder(env_name, algorithm, f"s{seed}", here)
     except OSError as error:
-        where = error.filename or run_dir
-        raise ConfigError(
-            f"cannot create {where}: {error.strerror}", "--run-dir", "Name a folder you may write to."
-        ) from error
+        raise _uncreatable(error, None) from error
 
 
 def new_folder(env_name: str, algorithm: str, ending: str, here: Path = Path()) -> Path:
@@ -52,6 +49,28 @@ def new_folder(env_name: str, algorithm: str, ending: str, here: Path = Path()) 
     parent = here / "runs" / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
     parent.mkdir(parents=True, exist_ok=True)
     return _claim_free(parent / f"{stamp}-{ending}")
+
+
+def claim_folder(folder: Path) -> Path:
+    """Create the folder of a new run, `folder` itself. Errors as for `create_run_dir`."""
+    try:
+        return _claim(folder)
+    except OSError as error:
+        raise _uncreatable(error, folder) from error
+
+
+def claim_neighbour(run_dir: Path, ending: str) -> Path:
+    """Create `NAME-ENDING` beside the folder of a run, with a number if it exists. Errors as for `create_run_dir`."""
+    folder = run_dir.with_name(f"{run_dir.name}-{ending}")
+    try:
+        return _claim_free(folder)
+    except OSError as error:
+        raise _uncreatable(error, folder) from error
+
+
+def _uncreatable(error: OSError, folder: Path | None) -> ConfigError:
+    where = error.filename or folder
+    return ConfigError(f"cannot create {where}: {error.strerror}", "--run-dir", "Name a folder you may write to.")
 
 
 def _claim(folder: Path) -> Path:

@@ -22,7 +22,7 @@ from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.building import build
 from maze_core.run.run import Run
-from maze_core.run.saved.changed_env import changed_settings, naming_changes
+from maze_core.run.saved.changed_env import differing, naming_changes
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint
 from maze_core.run.saved.manifest import MODEL, STATE
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
@@ -33,6 +33,8 @@ from maze_core.run.saving import EVALUATED
 if TYPE_CHECKING:
     from maze_core.plugins.config.raw import Raw
 
+_ENDS = ("steps", "algorithm.n_epochs")
+"""Settings that every saved run can have changed."""
 _OTHERWISE = "Resume it with its own configuration, or start a new run from its parameters: --init-from"
 
 
@@ -93,25 +95,28 @@ def reopen(
     *,
     assembly: Assembly = INSTALLED,
     agreed: Raw | None = None,
+    named: Path | None = None,
 ) -> Run:
     """Open a saved run with the exact state of a checkpoint. Close the run when done with it.
 
-    `assembly` makes the configuration; `agreed` is the caller's own, for `load_saved_config`.
+    `assembly` makes the configuration; `agreed` is the caller's own, for `load_saved_config`. `named`: the run that the
+    user knows, for messages; None: this one.
 
     Raises:
         ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
         CheckpointError: the checkpoint is missing, damaged, or not of this configuration.
     """
     run_dir = find_run(run_dir)
+    named = named or run_dir
     assembly = Assembly(said_classes((), overrides, assembly.load))
     with lock(run_dir):
         config = assembly.load_saved_config(run_dir / CONFIG, overrides, agreed)
         changed: list[str] = []
         if overrides:
             before = read_checksummed(run_dir / CONFIG)
-            changed = changed_settings(before, config.model_dump(mode="json"))
-            _check_algorithm(config, before.get("algorithm"), run_dir)
-            _check_seed(config.seed, before.get("seed"), run_dir)
+            changed = list(differing(before, config.model_dump(mode="json")))
+            _check_algorithm(config, before.get("algorithm"), named)
+            _check_seed(config.seed, before.get("seed"), named)
         _tell_versions(run_dir)
         folder = checkpoint_folder(run_dir, checkpoint)
         saved = read_checkpoint(folder)
@@ -119,16 +124,17 @@ def reopen(
         try:
             run.run_dir = run_dir
             _check_spaces(run, run_dir)
-            with torch_threads(config.threads), naming_changes(changed):
+            of_env = [path for path in changed if path.partition(".")[0] in ("env", "wrappers")]
+            with torch_threads(config.threads), naming_changes(of_env):
                 build(run)
-                with _fitting(folder, _OTHERWISE):
+                with _fitting(named / folder.relative_to(run_dir), _OTHERWISE, changed):
                     run.saving.load(saved)
             run.saving.saved_epoch = run.epoch if checkpoint == "last" else None
             describe_run(run)
             _check_metrics(run_dir, saved)
             if overrides:
                 run.stop_pending = None  # what made it stop may have been changed
-            _check_end(run)
+            _check_summary(run)
             if overrides:
                 rewrite_config(run, run_dir)
         except BaseException:
@@ -144,17 +150,27 @@ def _tell_versions(run_dir: Path) -> None:
 
 
 @contextmanager
-def _fitting(folder: Path, hint: str) -> Iterator[None]:
-    """Turn errors of loading a checkpoint that does not fit this configuration into a plain message."""
+def _fitting(folder: Path, hint: str, changed: Sequence[str] = ()) -> Iterator[None]:
+    """Turn errors of loading a checkpoint that does not fit this configuration into a plain message.
+
+    `changed`: the settings that differ from those of the saved run, of which one may be why.
+    """
     try:
         yield
     except StateError as error:
-        raise CheckpointError(f"the checkpoint {printable(folder)} does not fit this run: {error}\n{hint}") from error
+        raise CheckpointError(f"{_misfit(folder, str(error), changed)}\n{hint}") from error
     except MazeError:
         raise
     except Exception as error:
         reason = printable(describe(error), 500)
-        raise CheckpointError(f"the checkpoint {printable(folder)} does not fit this run: {reason}\n{hint}") from error
+        raise CheckpointError(f"{_misfit(folder, reason, changed)}\n{hint}") from error
+
+
+def _misfit(folder: Path, reason: str, changed: Sequence[str]) -> str:
+    checkpoint = f"the checkpoint {printable(folder)} does not fit"
+    if not (names := [path for path in changed if path not in _ENDS]):
+        return f"{checkpoint} this run: {reason}"
+    return f"{', '.join(names)} cannot {'all ' * (len(names) > 1)}change here: {checkpoint} then: {reason}"
 
 
 def _check_metrics(run_dir: Path, saved: Checkpoint) -> None:
@@ -188,22 +204,26 @@ def _check_seed(seed: int | None, saved: Any, run_dir: Path) -> None:
         )
 
 
-def _check_end(run: Run) -> None:
+def _check_summary(run: Run) -> None:
     """Refuse a finished run, except one that was killed before it recorded its end."""
     summary = read_record(run.run_dir).get("summary") if run.run_dir else None
-    if not summary or summary.get("outcome") not in ("finished", "stopped"):
-        return
+    if run.run_dir and summary and summary.get("outcome") in ("finished", "stopped"):
+        check_end(run, run.run_dir, "resume")
+
+
+def check_end(run: Run, run_dir: Path, command: str) -> None:
+    """Raise ConfigError where nothing is left to train. `run_dir`: of the run that the user named for `command`."""
     if run.stop_pending:
         raise ConfigError(
-            f"{run.run_dir} has stopped: {run.stop_pending}",
+            f"{run_dir} has stopped: {run.stop_pending}",
             hint="To continue, change the setting that stopped it, for example: "
-            f"maze resume {argument(run.run_dir)} --set callbacks.early_stopping.patience=0",
+            f"maze {command} {argument(run_dir)} --set callbacks.early_stopping.patience=0",
         )
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
-            f"{run.run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
-            hint=f"To continue, raise its limit, for example: maze resume {argument(run.run_dir)} --set {further}",
+            f"{run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
+            hint=f"To continue, raise its limit, for example: maze {command} {argument(run_dir)} --set {further}",
         )
 
 

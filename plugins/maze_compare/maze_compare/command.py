@@ -68,6 +68,9 @@ def list_runs(
     where: _Where = None,
     sort: _Sort = "when",
     reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Each run with its forks below it, and what these changed.")
+    ] = False,
     policy: _Policies = None,
     as_json: _Json = False,
 ) -> None:
@@ -78,6 +81,7 @@ def list_runs(
       maze runs list
       maze runs list runs/CartPole-v1 --state finished --sort best
       maze runs list --where algorithm.lr=1e-3 --json
+      maze runs list --tree
     """
 
     _check("--sort", sort, list(_SORTS))
@@ -88,6 +92,8 @@ def list_runs(
         output.print_json(
             [*(run.overview() for run in whole), *map(_damage, damaged), *(each.plain_facts() for each in scored)]
         )
+    elif tree and (whole or damaged):
+        _print_tree(whole, damaged)
     elif whole or damaged:
         headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
         output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)], (7, 2, 3, 6, 1, 5, 4), paths=True)
@@ -328,6 +334,16 @@ def _row(run: RunRecord) -> list[str]:
     best, final = _text(run.value()), _text(run.value(take="last"))
     steps = f"{run.count('env_steps'):,.0f}"
     return [run.env, run.algorithm, seed, steps, run.state, best, final, _when(run.started), str(run.path)]
+
+
+def _print_tree(whole: Sequence[RunRecord], damaged: Sequence[DamagedRun]) -> None:
+    """Print runs with their forks below them."""
+    from maze_compare.family import families
+
+    rows = [[member.path, *_row(member.run)[:2], *_row(member.run)[3:7], member.changed] for member in families(whole)]
+    rows += [[str(each.path), *[""] * 3, "damaged", *[""] * 3] for each in damaged]
+    headers = ("run", "env", "algorithm", "steps", "state", "best", "final", "forked at")
+    output.print_table(headers, rows, (2, 1, 5, 3, 4, 6, 7))
 
 
 def _when(moment: datetime) -> str:

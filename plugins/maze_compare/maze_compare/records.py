@@ -13,7 +13,7 @@ from maze_core import ConfigError
 from maze_core.base.plain_json import is_count, is_number
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw
-from maze_core.plugins.config.record import CONFIG, RECORD, read_record
+from maze_core.plugins.config.record import CONFIG, FORKED_FROM, RECORD, read_record
 from maze_core.run.saved.manifest import last_extents
 from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.run.saved.run_dir import is_locked, no_run
@@ -136,6 +136,7 @@ class RunRecord:
             "best_return": self.value(),
             "final_return": self.value(take="last"),
             "started": self.started.isoformat(),
+            "forked_from": self.facts.get(FORKED_FROM),
         }
 
 

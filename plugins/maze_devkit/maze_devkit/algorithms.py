@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
 from maze_core import ConfigError
 from maze_core.run import api
+from maze_core.run.saved.fork import fork_directory
 from maze_devkit import abilities, altered, called_hooks, compiled_steps, defaults, elsewhere, row_weights, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
@@ -20,6 +22,7 @@ from maze_devkit.rehearsal import rehearse
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
 from maze_devkit.subject import Subject, blamed, refusal
 
+_SIX = {"algorithm.n_epochs": 6}
 _VECTOR = "a vector"
 """The kind of observation that everything takes."""
 
@@ -51,19 +54,44 @@ def _deterministic(subject: Subject) -> None:
         raise Failed(f"two runs with the same seed differ in {len(names)} of {len(first)} tensors, such as {names[0]}")
 
 
+class _Halves(NamedTuple):
+    """What a run of six epochs learned, one that stopped after three, and a fork of that one."""
+
+    whole: Mapping[str, torch.Tensor]
+    split: Path
+    fork: Path
+
+
+def _halves(subject: Subject) -> _Halves:
+    env, split = runs.walk(subject), subject.folder / "split"
+    whole = runs.train(subject, env, subject.folder / "whole", _SIX)
+    runs.train(subject, env, split, _SIX, until=3)  # schedules see the same end
+    return _Halves(whole, split, fork_directory(split, subject.folder / "fork"))
+
+
 def _resumes(subject: Subject) -> None:
     _insist_on_learning(subject)
-    env, split = runs.walk(subject), subject.folder / "split"
-    whole = runs.train(subject, env, subject.folder / "whole", {"algorithm.n_epochs": 6})
-    runs.train(subject, env, split, {"algorithm.n_epochs": 6}, until=3)  # schedules see the same end
-    names = runs.differing(whole, elsewhere.resume(subject, split, 6))
-    if names:
-        again = runs.train(subject, env, subject.folder / "again", {"algorithm.n_epochs": 6})
+    halves = subject.bench.once(subject, _halves)
+    rest = elsewhere.resume(subject, halves.split, 6)
+    _insist_on_equality(subject, halves.whole, rest, "3 epochs plus 3 more in a new process")
+
+
+def _forks(subject: Subject) -> None:
+    _insist_on_learning(subject)
+    halves = subject.bench.once(subject, _halves)
+    rest = runs.resume(subject, runs.walk(subject), halves.fork, 6)
+    _insist_on_equality(subject, halves.whole, rest, "3 epochs plus 3 more in the folder of a fork")
+
+
+def _insist_on_equality(
+    subject: Subject, whole: Mapping[str, torch.Tensor], rest: Mapping[str, torch.Tensor], how: str
+) -> None:
+    """Raise Failed where two ways to six epochs end with other tensors."""
+    if names := runs.differing(whole, rest):
+        again = runs.train(subject, runs.walk(subject), subject.folder / "again", _SIX)
         _insist_on_determinism(whole, again)
-        raise Failed(
-            f"6 epochs in one process, and 3 epochs plus 3 more in a new process, differ in {len(names)} of "
-            f"{len(whole)} tensors, such as {names[0]}"
-        )
+        differ = f"differ in {len(names)} of {len(whole)} tensors, such as {names[0]}"
+        raise Failed(f"6 epochs in one process, and {how}, {differ}")
 
 
 def _insist_on_determinism(first: Mapping[str, torch.Tensor], again: Mapping[str, torch.Tensor]) -> None:
@@ -173,6 +201,14 @@ CHECKS = (
         "Put into `state` what decides the next batch: collectors, generators, buffers, counters; name further "
         "networks in `modules`. Restore all of it in `load_state`, and keep no state in module variables.",
         _resumes,
+    ),
+    Check(
+        "forks",
+        "A fork of a run, in a folder of its own, ends bit-equal to the run itself.",
+        "`maze fork` and the searchers that build on it begin many runs with the state of one.",
+        "Keep in the checkpoint what decides the next batch, not in files of your own in the run's folder: a fork has "
+        "what the core saves, and the rows of a `ReplayCollector`.",
+        _forks,
     ),
     altered.OF_ALGORITHMS,
     Check(
