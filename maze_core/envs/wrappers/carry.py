@@ -13,7 +13,6 @@ import numpy as np
 from maze_core.base.errors import RunError
 from maze_core.base.saved_state import check_state, form_of
 from maze_core.envs.checks import check_info, not_a_number
-from maze_core.envs.tensor_envs import on_host
 from maze_core.envs.wrappers.plain_state import PlainState, is_unknown, parts_of
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
@@ -223,7 +222,11 @@ class Metered:
     def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
         """Wrap the source's natively vectorised environment in the meter."""
         env = yield
-        return env if env is None else VectorRewardMeter(on_host(env))
+        if env is None:
+            return None
+        from maze_core.envs.tensor_envs import on_host
+
+        return VectorRewardMeter(on_host(env))
 
 
 def below_meter(
