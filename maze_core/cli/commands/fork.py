@@ -43,7 +43,7 @@ def fork(
       maze fork runs/first --run-dir runs/second --set wrappers.normalize_reward.clip=5
     """
     with lasting_imports():
-        from maze_core.run.api import fork as go_on
+        from maze_core.run.saved.saved_run import fork as go_on
 
     allow_local_modules()
     with ExitStack() as stack:  # the configuration keeps its console: only this part of the run is quiet

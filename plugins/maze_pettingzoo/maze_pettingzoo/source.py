@@ -19,7 +19,6 @@ from maze_core.base.local_modules import hidden_here
 from maze_core.envs.checks import naming
 from maze_core.envs.interfaces import with_arrays
 from maze_core.envs.sources.imports import import_module
-from maze_core.plugins.config.explain import left_out
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.python_objects import given
@@ -251,6 +250,8 @@ def _explained(config: PettingZooConfig) -> Iterator[None]:
     except ImportError as exc:
         raise missing_package(config.id, exc) from None
     except TypeError as exc:
+        from maze_core.plugins.config.explain import left_out
+
         raise ConfigError(str(exc), "env.kwargs" if "argument" in str(exc) else "env.id", left_out(exc)) from exc
     except Exception as exc:
         raise RunError(f"the environment {config.id} cannot be built: {describe(exc)}") from exc
