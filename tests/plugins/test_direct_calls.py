@@ -11,9 +11,9 @@ from maze_core.base.errors import PluginError
 from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.envs.builder import EnvBuilder
+from maze_core.models.distributions.chosen import check_head
 from maze_core.models.distributions.discrete import Categorical
 from maze_core.models.distributions.family import Family
-from maze_core.models.distributions.head_check import check_head
 from maze_core.models.memory import Memory
 from maze_core.models.memory_check import check_memory
 from maze_core.plugins import discovery
