@@ -125,6 +125,7 @@ _PLACES = {
     "learners": "learners",
     "seed": "seed",
     "steps": "steps",
+    "max_time": "max_time",
     "epochs": "algorithm.n_epochs",
     "patience": "callbacks.early_stopping.patience",
 }

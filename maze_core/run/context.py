@@ -102,6 +102,7 @@ class RunContext:
         seed: int | None = None,
         steps: int | None = None,
         epochs: int | None = None,
+        max_time: float | str | None = None,
         run_dir: Path | str | None = None,
         init_from: Path | str | None = None,
         silent: bool = False,
@@ -117,7 +118,7 @@ class RunContext:
         flags = parts.flags(env, learner, model, wrappers, critic, runner, callbacks)
         if silent:
             flags["callbacks.console"] = None
-        ends = {"steps": steps, "algorithm.n_epochs": epochs}
+        ends = {"steps": steps, "algorithm.n_epochs": epochs, "max_time": max_time}
         ends = {name: value for name, value in ends.items() if value is not None}
         flags |= ends if seed is None else {**ends, "seed": seed}
         values = as_values(overrides)

@@ -206,6 +206,7 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
     ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
     ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
+    ("max_time", str | None, "--max-time", "TIME", "End after this time, such as 90m or 2h; `maze resume` goes on."),
     (
         "patience",
         str | None,
