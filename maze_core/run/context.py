@@ -77,6 +77,7 @@ class RunContext:
         seed: the seed of the run; None: one is drawn.
         steps: environment steps to train.
         epochs: epochs to train; the same as the override `algorithm.n_epochs`.
+        max_time: seconds, or a text such as `2h`, after which training ends with everything saved.
         run_dir: the run's own folder; None: one below `runs/`.
         init_from: a run directory to start the parameters from.
         silent: print nothing.
