@@ -287,14 +287,20 @@ def place_in(error: BaseException) -> str:
     return f" ({caller(error) or f'{Path(frames[-1].filename).name}, line {frames[-1].lineno}'})"
 
 
+_OF_YOUR_OWN = {
+    "policy": "\nA class of your own is named module:Class",
+    "callback": "\nA class of your own: --callback module:Class",
+}
+
+
 def _unknown(kind: str, name: str) -> ConfigError:
     known = names(kind)
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
     near = [other for other in known if other.lower() in near]
-    own = "\nA class of your own is named module:Class" if kind == "policy" else ""
+    own = _OF_YOUR_OWN.get(kind, "")
     if any(name == found.name for found in declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
-    elif kind == "policy" and ":" in name:
+    elif own and ":" in name:
         hint = (
             "A file cannot name a class. If you trust it, name it again on the command line, as in --set "
             f"PATH={shown(name)}, or in your program"

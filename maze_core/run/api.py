@@ -16,9 +16,10 @@ from maze_core.base.interruption import graceful_interrupts
 from maze_core.base.process_state import borrowed_rng, process_turn, torch_threads
 from maze_core.base.seeding import draw_seed
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
+from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import INSTALLED, Assembly
-from maze_core.plugins.config.record import ID
+from maze_core.plugins.config.record import CONFIG, ID
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.extensions import the_claim
@@ -279,11 +280,13 @@ def branch(
         ConfigError: as for `reopen`, also where nothing would be left to train; no folder is left.
         CheckpointError: as for `reopen`.
     """
-    child = fork_directory(parent, run_dir, checkpoint)
+    named = find_run(parent)
+    Assembly(said_classes((), overrides, assembly.load)).load_saved_config(named / CONFIG, overrides, agreed)
+    child = fork_directory(named, run_dir, checkpoint)
     try:
-        run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=find_run(parent))
+        run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=named)
         try:
-            run.forked_from = find_run(parent)
+            run.forked_from = named
             check_end(run, parent, "fork")
         except BaseException:
             run.close()

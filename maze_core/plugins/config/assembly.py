@@ -15,6 +15,7 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.explain import combined
+from maze_core.plugins.config.own_classes import by_path, check_classes
 from maze_core.plugins.config.permissions import Permissions, without_missing
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
@@ -24,7 +25,6 @@ from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_
 from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.validation import Validation
-from maze_core.plugins.config.wrapper_classes import by_path, check_classes
 from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
 
 DEFAULTS: Raw = {
@@ -185,7 +185,7 @@ class Assembly:
             ConfigError: as for `load_saved_config`.
         """
         raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
-        check_classes(raw, by_path(assignments), path)
+        check_classes({"wrappers": raw.get("wrappers")}, by_path(assignments), path)  # callbacks may be left out
         kept, reaching = self._permissions.for_evaluation(raw, assignments, path, agreed)
         kept, missing = without_missing(kept, assignments, self.load, {**OBSERVERS, **(observers or {})})
         return self._saved(kept, path, raw), reaching, missing
