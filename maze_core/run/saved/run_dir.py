@@ -20,11 +20,12 @@ from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
+from maze_core.run.saved.metrics_file import METRICS_FILE
 
 NETWORK, LOCK, REPLAY = "network.svg", ".lock", "replay"
 
-_BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
-"""What a run writes before its first checkpoint."""
+_BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY, METRICS_FILE)
+"""What a run, or a fork of one, writes before its first checkpoint."""
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int, here: Path = Path()) -> Path:
