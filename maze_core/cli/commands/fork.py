@@ -33,8 +33,8 @@ def fork(
 ) -> None:
     """Begin a new run with the whole state of another one.
 
-    It is trained to its end. Parameters, optimizers, replay, statistics, environments and random numbers go on as they were in RUN, which stays
-    as it is. Without a change the new run ends bit for bit as RUN does.
+    It is trained to its end. Parameters, optimizers, replay, statistics, environments and random numbers go on as they
+    were in RUN, which stays as it is. Without a change the new run ends bit for bit as RUN does.
 
     \b
     Examples:
