@@ -358,7 +358,7 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
     [
         ("model.hidden=[32]", r"model.hidden cannot change here: .*model.safetensors/.* with shape \(32, 4\), but"),
         ("model.critic=shared", "model.critic cannot change here: .*has 'critic_encoder.*, too"),
-        ("model.normalize_observations=true", "normalize_observations cannot change here: .*'normalizer.count', but lacks it"),
+        ("model.normalize_observations=true", "cannot change here: .*'normalizer.count', but lacks it"),
         ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
         ("algorithm.num_envs=2", "steps 3 environments in parallel, this one 2"),
         ("env.id=Acrobot-v1", "observation_space was Box"),
