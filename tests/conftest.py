@@ -54,9 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take. The
     time of a generated example says nothing on a busy machine. What is imported and collected stays to the end, so it
-    is never searched for garbage: that takes a fifth of a second each time.
+    is never searched for garbage: that takes a fifth of a second each time. What is compiled is kept, as the Makefile
+    has it: else every process that a test starts compiles all modules anew, which takes seconds.
     """
     gc.disable()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="maze-tests-")  # of modules that tests have named
     settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy machine")
