@@ -88,7 +88,7 @@ def _forks(subject: Subject) -> None:
         as_resumed = False
     if not as_resumed:
         raise NotApplicable("its runs do not resume, see the check `resumes`")
-    rest = runs.resume(subject, runs.walk(subject), halves.fork, 6)
+    rest = elsewhere.resume(subject, halves.fork, 6)
     _insist_on_equality(subject, halves.whole, rest, "3 epochs plus 3 more in the folder of a fork")
 
 
