@@ -244,16 +244,10 @@ def resume(
 
 
 def fork(
-    parent: Path,
-    overrides: Sequence[str] = (),
-    checkpoint: str = "last",
-    *,
-    run_dir: Path | None = None,
-    assembly: Assembly = INSTALLED,
-    agreed: Raw | None = None,
+    parent: Path, overrides: Sequence[str] = (), checkpoint: str = "last", run_dir: Path | None = None
 ) -> RunSummary:
     """Train a new run that begins where a saved one was, see `to_its_end`. Arguments and errors as for `branch`."""
-    with closing(branch(parent, overrides, checkpoint, run_dir=run_dir, assembly=assembly, agreed=agreed)) as run:
+    with closing(branch(parent, overrides, checkpoint, run_dir=run_dir)) as run:
         return to_its_end(run)
 
 
@@ -282,16 +276,12 @@ def branch(
     """
     named = find_run(parent)
     Assembly(said_classes((), overrides, assembly.load)).load_saved_config(named / CONFIG, overrides, agreed)
-    child = fork_directory(named, run_dir, checkpoint)
-    try:
+    with ExitStack() as undo:
+        child = fork_directory(named, run_dir, checkpoint)
+        undo.callback(remove_run_dir, child)
         run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=named)
-        try:
-            run.forked_from = named
-            check_end(run, parent, "fork")
-        except BaseException:
-            run.close()
-            raise
-    except BaseException:
-        remove_run_dir(child)
-        raise
+        undo.callback(run.close)
+        run.forked_from = named
+        check_end(run, parent, "fork")
+        undo.pop_all()
     return run

@@ -43,7 +43,7 @@ def test_what_is_no_time_is_refused(quick, given):
 def test_parts_of_a_run_end_as_the_whole(quick, clock, whole_state, assert_same, env, algorithm, values):
     whole, parts = (quick(env, algorithm, MORE | values | more) for more in ({}, {"max_time": 1e-9}))
     whole.train()
-    folder = parts.run_dir if (first := parts.train()) else None
+    first, folder = parts.train(), parts.run_dir
     assert (first.outcome, first.updates, first.reason[:24]) == ("stopped", 1, "it has trained for 0:00:")
     assert first.final_evaluation
     for updates in range(2, 6):

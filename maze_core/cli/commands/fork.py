@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +44,6 @@ def fork(
         from maze_core.run.api import fork as go_on
 
     allow_local_modules()
-    with ExitStack() as stack:  # the configuration keeps its console: only this part of the run is quiet
-        if quiet:
-            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
-        summary = go_on(run, set_ or [], checkpoint, run_dir=run_dir)
+    with output.without_output(quiet):
+        summary = go_on(run, set_ or [], checkpoint, run_dir)
     output.finish(summary)

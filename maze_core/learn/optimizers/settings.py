@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,20 +29,15 @@ def restore(optimizer: Optimizer, state: dict[str, Any]) -> None:
     Raises:
         StateError: it has other switches than the optimizer, such as `amsgrad`, with which no step can be taken.
     """
-    before = _switches(optimizer)
-    steps = before != _switches_in(state) and _stepped(optimizer) is not None
+    before, saved = _switches(optimizer.param_groups), _switches(state.get("param_groups", ()))
+    steps = before != saved and _stepped(optimizer) is not None
     optimizer.load_state_dict(state)
     if steps and _stepped(optimizer) is None:
-        changed = sorted({name for name, value in _switches_in(state) - before})
+        changed = sorted({name for name, _ in saved - before})
         raise StateError(f"with {', '.join(changed)} as saved, the optimizer cannot take a step")
 
 
-def _switches(optimizer: Optimizer) -> set[tuple[str, bool | None]]:
-    return _switches_in({"param_groups": optimizer.param_groups})
-
-
-def _switches_in(state: dict[str, Any]) -> set[tuple[str, bool | None]]:
-    groups = state.get("param_groups", ())
+def _switches(groups: Iterable[dict[str, Any]]) -> set[tuple[str, bool | None]]:
     return {(key, value) for group in groups for key, value in group.items() if isinstance(value, bool | None)}
 
 

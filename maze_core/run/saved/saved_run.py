@@ -114,7 +114,7 @@ def reopen(
         changed: list[str] = []
         if overrides:
             before = read_checksummed(run_dir / CONFIG)
-            changed = list(differing(before, config.model_dump(mode="json")))
+            changed = [path for path, *_ in differing(before, config.model_dump(mode="json"))]
             _check_algorithm(config, before.get("algorithm"), named)
             _check_seed(config.seed, before.get("seed"), named)
         _tell_versions(run_dir)
