@@ -294,7 +294,7 @@ MUTANTS = (
         "the optimizer is not loaded",
         "resume",
         _LEARNER,
-        "optimizer.load_state_dict(state[name])",
+        "restore(optimizer, state[name])",
         "state[name]",
     ),
     Mutant(

@@ -40,6 +40,8 @@ QUICK = {
     "evaluation.n_episodes": 2,
     "callbacks.tensorboard": None,
 }
+SHORTER = {"env.max_episode_steps": 30}
+"""For Pendulum-v1: evaluations of its 200 steps are by default half of the time."""
 
 
 DECLARATIONS = discovery.declarations
@@ -54,9 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take. The
     time of a generated example says nothing on a busy machine. What is imported and collected stays to the end, so it
-    is never searched for garbage: that takes a fifth of a second each time.
+    is never searched for garbage: that takes a fifth of a second each time. What is compiled is kept, as the Makefile
+    has it: else every process that a test starts compiles all modules anew, which takes seconds.
     """
     gc.disable()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="maze-tests-")  # of modules that tests have named
     settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy machine")
@@ -173,6 +178,7 @@ def quick(tmp_path: Path, known_plugins: None) -> Any:
                 small["algorithm.n_optimization_epochs"] = 2
             if algorithm in ("td3", "es", "cma_es"):
                 small.pop("algorithm.n_rollout_steps")
+            small |= SHORTER if env == "Pendulum-v1" else {}
             if "template" in (parts.get("model"), (overrides or {}).get("model.name")):
                 small["model.image_features"] = 16  # most of its weights are before these
             if algorithm in ("ppo", "a2c", "impala"):  # its default follows the end of the run, which many tests raise
@@ -191,6 +197,7 @@ def goes_on_exactly(quick: Any, tmp_path: Path, whole_state: Any, assert_same: A
 
     def compare(env: str, algorithm: str, values: Any) -> RunContext:
         killed = tmp_path / "killed"
+        values = (SHORTER if env == "Pendulum-v1" else {}) | values
         sets = [part for path, value in values.items() for part in ("--set", f"{path}={json.dumps(value)}")]
         words = ["--env", env, "--preset", "none", "--seed", "1", "--run-dir", str(killed)]
         maze_until_killed(["train", algorithm, *words, "--set", "callbacks.tensorboard=null", *sets], "before", 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,6 +125,7 @@ _PLACES = {
     "learners": "learners",
     "seed": "seed",
     "steps": "steps",
+    "max_time": "max_time",
     "epochs": "algorithm.n_epochs",
     "patience": "callbacks.early_stopping.patience",
 }
@@ -133,6 +134,24 @@ _PLACES = {
 def placed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the given options, by path."""
     return {_PLACES[key]: _value(key, given) for key, given in options.items() if given is not None}
+
+
+def callbacks_named(names: Sequence[str]) -> dict[str, Any]:
+    """Return the names of callback plugins or classes `module:Class`, by path; a class has its own name as the key.
+
+    Raises:
+        ConfigError: two have the same.
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+        path = f"callbacks.{name.rpartition(':')[2]}.name"
+        if path in found:
+            from maze_core.base.errors import ConfigError
+
+            hint = f"Next: --set callbacks.ANOTHER.name={name}"
+            raise ConfigError(f"two callbacks would have the name {name.rpartition(':')[2]}", "--callback", hint)
+        found[path] = name
+    return found
 
 
 def env_layer(source: str | None, env_id: str | None) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -69,6 +72,15 @@ def say_fact(name: str, lines: Sequence[str], indent: int) -> None:
         lines = [part for line in lines for part in wrapped(printable(line), room)]
     for number, line in enumerate(lines):
         say(f"{'' if number else name + ':':{indent}}{line}")
+
+
+@contextmanager
+def without_output(quiet: bool) -> Iterator[None]:
+    """Print nothing on the standard output inside the block if `quiet`: a run's configuration keeps its console."""
+    with ExitStack() as stack:
+        if quiet:
+            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
+        yield
 
 
 def finish(summary: RunSummary) -> None:

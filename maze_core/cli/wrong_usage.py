@@ -70,6 +70,8 @@ COMMANDS: Mapping[str, str] = {
     "render": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
     "enjoy": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
     "continue": "Next: maze resume RUN",
+    "branch": "Next: maze fork RUN",
+    "clone": "Next: maze fork RUN",
     "restart": "Next: maze resume RUN",
     "finetune": "Next: maze train ppo --env ID --init-from RUN",
     "tune": "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3",
@@ -98,7 +100,7 @@ _PROGRESS = "Progress is printed unless --quiet is given; MAZE_DEBUG=1 shows who
 _EPISODES = "Of an evaluation: {command} --set evaluation.n_episodes=N"
 _ALGORITHM = "The algorithm comes first: maze train ppo --env CartPole-v1"
 _LONGER = (
-    "To train longer: maze resume RUN --set steps=N, or --set algorithm.n_epochs=N; N counts from the run's beginning"
+    "To train longer: {command} RUN --set steps=N, or --set algorithm.n_epochs=N; N counts from the run's beginning"
 )
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -132,6 +134,13 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("steps", "epochs", "timesteps", "total_timesteps", "n_timesteps", "more"), _LONGER),
         **dict.fromkeys(("seed", "seeds"), "A run keeps its seed. Another one: maze train {algorithm} --init-from RUN"),
         **dict.fromkeys(("run_dir", "dir", "run", "from", "load"), "The run is the argument: maze resume RUN"),
+    },
+    "maze fork": {
+        **dict.fromkeys(("steps", "epochs", "timesteps", "total_timesteps", "n_timesteps", "more"), _LONGER),
+        **dict.fromkeys(
+            ("seed", "seeds"), "A fork has its parent's seed. Another: maze train {algorithm} --init-from RUN"
+        ),
+        **dict.fromkeys(("run", "from", "load"), "The run is the argument: maze fork RUN"),
     },
     "maze eval": {
         **dict.fromkeys(("render", "watch", "view", "human"), "Next: maze view RUN, or maze eval RUN --video DIR"),
@@ -175,7 +184,7 @@ def arguments_instead(given: Sequence[str], command: str) -> str | None:
     first = argument(given[0])
     if command.startswith("maze train "):
         return f"Next: {command} {'--set' if '=' in given[0] else '--env'} {first}"
-    if command in ("maze resume", "maze eval"):
+    if command in ("maze resume", "maze fork", "maze eval"):
         return f"One run at a time. Next: {command} RUN"
     return None
 

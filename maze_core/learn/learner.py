@@ -14,7 +14,7 @@ from maze_core.base.saved_state import Count, Entries, Number, varies
 from maze_core.learn.gradients import backward, clip_gradients, gradient_norm
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.grouped import GroupedOptimizer
-from maze_core.learn.optimizers.settings import load_settings, saved_optimizer, settings_of
+from maze_core.learn.optimizers.settings import load_settings, restore, saved_optimizer, settings_of
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep
@@ -318,7 +318,7 @@ class Learner:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; settings of optimizers that are configured otherwise by now stay new."""
         for name, optimizer in self._optimizers.items():
-            optimizer.load_state_dict(state[name])
+            restore(optimizer, state[name])
             load_settings(optimizer, state["configured"][name], self._configured[name])
         self.steps = state["steps"]
         self._sums = {name: (total, n) for name, (total, n) in state["sums"].items()}

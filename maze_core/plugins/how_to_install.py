@@ -19,6 +19,10 @@ from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
 
 _ENTRY_POINTS_BYTES = 100_000
+_OF_YOUR_OWN = {
+    "policy": "\nA class of your own is named module:Class",
+    "callback": "\nA class of your own: --callback module:Class",
+}
 
 
 def how_to_install(distribution: str) -> str:
@@ -73,10 +77,10 @@ def unknown_plugin(kind: str, name: str) -> ConfigError:
     known = discovery.names(kind)
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
     near = [other for other in known if other.lower() in near]
-    own = "\nA class of your own is named module:Class" if kind == "policy" else ""
+    own = _OF_YOUR_OWN.get(kind, "")
     if any(name == found.name for found in discovery.declared() if found.kind == kind):
         hint = f"It is installed, but {discovery.DISABLE} turns it off"
-    elif kind == "policy" and ":" in name:
+    elif own and ":" in name:
         hint = (
             "A file cannot name a class. If you trust it, name it again on the command line, as in --set "
             f"PATH={shown(name)}, or in your program"

@@ -78,6 +78,7 @@ class RunContext:
         seed: the seed of the run; None: one is drawn.
         steps: environment steps to train.
         epochs: epochs to train; the same as the override `algorithm.n_epochs`.
+        max_time: seconds, or a text such as `2h`, after which training ends with everything saved.
         run_dir: the run's own folder; None: one below `runs/`.
         init_from: a run directory to start the parameters from.
         silent: print nothing.
@@ -103,6 +104,7 @@ class RunContext:
         seed: int | None = None,
         steps: int | None = None,
         epochs: int | None = None,
+        max_time: float | str | None = None,
         run_dir: Path | str | None = None,
         init_from: Path | str | None = None,
         silent: bool = False,
@@ -118,7 +120,7 @@ class RunContext:
         flags = parts.flags(env, learner, model, wrappers, critic, runner, callbacks)
         if silent:
             flags["callbacks.console"] = None
-        ends = {"steps": steps, "algorithm.n_epochs": epochs}
+        ends = {"steps": steps, "algorithm.n_epochs": epochs, "max_time": max_time}
         ends = {name: value for name, value in ends.items() if value is not None}
         flags |= ends if seed is None else {**ends, "seed": seed}
         values = as_values(overrides)

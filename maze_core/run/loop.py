@@ -56,7 +56,7 @@ def _epochs(run: Run) -> dict[str, float]:
         while run.stop_reason is None and not run.finished:
             _epoch(run)
             run.save_last()
-        if run.interrupted and not run.terminated:
+        if run.interrupted and not run.terminated and not run.out_of_time:
             run.progress.tell("evaluating the final parameters; press Ctrl-C again to skip this")
         return run.evaluate(FINAL_EVALUATION)
     except EvaluationInterrupted:
@@ -98,6 +98,7 @@ def _epoch(run: Run) -> None:
             run.side_learners.learn(run.state.updates_in_epoch, run.epoch_length)
             run.count_update()
             run.saving.keep()
+            run.check_time()
         if run.epoch_trained:
             _check_steps(run)
             if not batched and run.updates > updates:
@@ -161,6 +162,8 @@ def _report_failure(run: Run, error: BaseException) -> None:
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:
+    if run.out_of_time:
+        return "stopped", str(run.stop_reason)
     if run.interrupted:
         return "interrupted", run.stop_reason or "interrupted"
     if run.stop_reason is not None:

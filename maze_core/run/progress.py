@@ -7,6 +7,7 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import PluginError
@@ -53,6 +54,8 @@ class RunProgress(ABC):
         """True after SIGTERM: nothing is evaluated any more."""
         self.preemption = Preemption()
         """When the update in progress must be given up, while the run trains."""
+        self.out_of_time = False
+        """True once training has ended because it took `max_time`."""
         self._started_at: float | None = None
 
     @property
@@ -114,6 +117,13 @@ class RunProgress(ABC):
     def start_clock(self) -> None:
         """Start counting seconds."""
         self._started_at = time.perf_counter()
+
+    def check_time(self) -> None:
+        """Ask the run to end after this update if it has trained for as long as it may since the clock was started."""
+        limit, began = self.config.max_time, self._started_at
+        if limit is not None and began is not None and time.perf_counter() - began >= limit and not self.interrupted:
+            self.interrupted = self.out_of_time = True
+            self.stop(f"it has trained for {timedelta(seconds=round(limit))}, as long as max_time lets it")
 
     def stop_clock(self) -> None:
         """Stop counting seconds."""

@@ -33,7 +33,7 @@ def test_every_case_holds() -> None:
 @pytest.mark.slow
 def test_modules_of_the_current_folder_are_not_imported() -> None:
     """By no process that a run starts: compilers, workers, environments."""
-    assert_all_hold(("traps",), 3)
+    assert_all_hold(("traps",), 2)
 
 
 def assert_all_hold(cases: tuple[str, ...], least: int) -> None:

@@ -19,7 +19,6 @@ MODULES = (
 )  # fmt: skip
 COMMANDS: dict[str, list[object]] = {
     "a step is compiled": ["--set", "compile=on"],
-    "a step of another shape is compiled": ["--set", "compile=on", "--set", "model.hidden=[32]"],
     "workers": ["--runner", "local", "--set", "evaluation.num_envs=2"],
 }
 

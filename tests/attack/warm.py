@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,8 @@ def warm_up() -> None:
     for found in discovery.declarations():
         if _is_wanted(found):
             discovery.load(found.kind, found.name)
+    gc.freeze()  # to look through all of this for garbage would copy it, in each child
+    gc.set_threshold(7000)  # as the tests themselves
     adopt_orphans()
 
 

@@ -171,7 +171,7 @@ def test_no_gpu_is_said_so(files, monkeypatch):
 SAVED = {
     "a finished run": ((), ["is finished (2 epochs, 16 steps)", "--set algorithm.n_epochs=4"]),
     "another algorithm": (("--set", "algorithm.name=a2c"), ["was trained by ppo", "--init-from"]),
-    "another network": (("--set", "model.hidden=[3]"), ["does not fit this run"]),
+    "another network": (("--set", "model.hidden=[3]"), ["model.hidden cannot change here", "does not fit then"]),
     "another env": (("--set", "env.id=Acrobot-v1"), ["observation_space was", "and is now"]),
     "unknown key": (("--set", "algorithm.lrr=1"), ["algorithm.lrr", "lr"]),
     "other environments side by side": (("--set", "algorithm.num_envs=5"), ["algorithm.num_envs"]),

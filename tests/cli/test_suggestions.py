@@ -22,7 +22,7 @@ STANDS_FOR = {
 }  # fmt: skip
 TYPED = {
     "maze train": "maze train ppo", "maze resume": "maze resume", "maze eval": "maze eval",
-    "maze rollout": "maze rollout", "maze sweep": "maze sweep",
+    "maze rollout": "maze rollout", "maze sweep": "maze sweep", "maze fork": "maze fork",
 }  # fmt: skip
 
 

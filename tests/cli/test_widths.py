@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 import typer
@@ -38,7 +39,7 @@ def test_help_is_whole(width):
         shown = helped(path, width)
         assert not re.search(r"\w\.\.\.$", shown, re.MULTILINE), (path, shown)
         unbroken = re.sub(r"(?<!\S)([^\s-]\S*-)\n\s+", r"\1", shown)  # a word may break behind its hyphen
-        assert unbroken.split() == helped(path, 1000).split(), path
+        assert unbroken.split() == words_of(path), path
         long = [line for line in shown.splitlines() if cell_len(line) > width and not _is_example(line, width)]
         assert not long, (path, long)
         assert "Commands:" in shown or "\n  Examples:\n" in shown, path
@@ -47,6 +48,12 @@ def test_help_is_whole(width):
 def _is_example(line: str, width: int) -> bool:
     """Return True for what is typed as it stands; on 80 characters each example fits."""
     return width < 80 and line.startswith("    maze ")
+
+
+@cache
+def words_of(path: tuple[str, ...]) -> list[str]:
+    """Return the words of a help that no terminal breaks."""
+    return helped(path, 1000).split()
 
 
 def helped(path: tuple[str, ...], width: int) -> str:

@@ -42,7 +42,8 @@ class Stop(Plugin):
 @pytest.mark.parametrize("env", ["HalfCheetah-v5", "InvertedPendulum-v5"])
 def test_a_resumed_robot_goes_on_exactly(quick, whole_state, assert_same, monkeypatch, env):
     """One is in the middle of its episode, the other has had some; contacts and solver must come out the same."""
-    parts = {"env": env, "algorithm": "a2c", "overrides": {"evaluation.n_episodes": 1, "algorithm.n_rollout_steps": 20}}
+    values = {"evaluation.n_episodes": 1, "algorithm.n_rollout_steps": 20, "env.max_episode_steps": 150}
+    parts = {"env": env, "algorithm": "a2c", "overrides": values}
     monkeypatch.setattr(Stop, "calls", 0)
     stopped = quick(**parts, callbacks={"stop": Stop})
     assert interrupted(stopped.train).outcome == "interrupted"

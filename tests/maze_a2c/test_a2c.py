@@ -144,7 +144,7 @@ def test_a_resumed_run_goes_on_exactly_with_rmsprop_and_with_no_other(quick, who
     whole.train()
     parts.train(1)
     parts.close()
-    with pytest.raises(CheckpointError, match=r"does not fit this run: .*state/0 should be a mapping with"):
+    with pytest.raises(CheckpointError, match=r"algorithm.optimizer cannot change here: .*state/0 should be a mapping"):
         saved_run.reopen(parts.run_dir, ["algorithm.optimizer=adam"])
     again = quick("CartPole-v1", "a2c")
     again.resume(parts.run_dir)

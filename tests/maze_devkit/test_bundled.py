@@ -57,7 +57,7 @@ COMPILED = (
 LASTING = ("normalize_reward",)
 """The wrappers that have a state to save."""
 NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
-BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
+BY_RLLIB = ("critic_leaves", "forks", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     **{f"distribution {name}": ("masks",) for name in ("beta", "gaussian", "squashed_gaussian")},
     "algorithm appo": ("host_synchronisation",),

@@ -30,7 +30,9 @@ SMALL = {
     "algorithm.batch_size": 16,
     "algorithm.n_epochs": 2,
     "algorithm.epoch_length": 4,
+    "model.hidden": [16, 16],
 }
+CRITICS = {"algorithm.critic_hidden": [16, 16]}
 RAINBOW = {"double": True, "dueling": True, "prioritized": True, "noisy": True}
 RUNS = {
     "sac": ("Pendulum-v1", "sac", {}),
@@ -57,7 +59,7 @@ def started(quick):
     def start(name, setting="on", settings=None):
         env, algorithm, values = RUNS[name]
         own = {f"algorithm.{key}": value for key, value in values.items()}
-        small = {} if algorithm == "ppo" else SMALL
+        small = {} if algorithm == "ppo" else SMALL | (CRITICS if algorithm in ("sac", "td3") else {})
         return quick(env, algorithm, {**small, **own, "compile": setting, "closed_form": False, **(settings or {})})
 
     return start

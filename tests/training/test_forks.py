@@ -174,6 +174,26 @@ def test_a_row_file_that_vanishes_meanwhile_is_told(quick, monkeypatch):
     assert not parent.run_dir.with_name("run0-fork").exists()
 
 
+def test_one_that_was_killed_before_it_was_complete_is_told(quick, monkeypatch):
+    parent = quick("CartPole-v1", "a2c")
+    parent.train()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forks, "write_checkpoint", killed)
+    monkeypatch.setattr(forks, "remove_run_dir", lambda folder: None)
+    child = parent.run_dir.with_name("run0-fork")
+    with pytest.raises(KeyboardInterrupt):
+        fork_directory(parent.run_dir)
+    assert (child / "metrics.jsonl").exists()
+    for call in (RunContext.reopen, RunContext.open):
+        with pytest.raises((ConfigError, CheckpointError), match="without a checkpoint"):
+            call(child)
+    with pytest.raises(ConfigError, match="without a checkpoint"):
+        RunContext.fork(parent.run_dir, MORE, new_dir=child)
+
+
 def test_the_best_so_far_goes_along_and_a_later_one_does_not(quick, tmp_path):
     parent = quick("CartPole-v1", "ppo", {"algorithm.n_epochs": 4})
     parent.train()

@@ -357,9 +357,9 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("model.hidden=[32]", r"does not fit this run: model.safetensors/.* with shape \(32, 4\), but"),
-        ("model.critic=shared", "does not fit this run: .*has 'critic_encoder.*, too"),
-        ("model.normalize_observations=true", "does not fit this run: .*'normalizer.count', but lacks it"),
+        ("model.hidden=[32]", r"model.hidden cannot change here: .*model.safetensors/.* with shape \(32, 4\), but"),
+        ("model.critic=shared", "model.critic cannot change here: .*has 'critic_encoder.*, too"),
+        ("model.normalize_observations=true", "cannot change here: .*'normalizer.count', but lacks it"),
         ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
         ("algorithm.num_envs=2", "steps 3 environments in parallel, this one 2"),
         ("env.id=Acrobot-v1", "observation_space was Box"),

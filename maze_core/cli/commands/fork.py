@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -31,23 +29,21 @@ def fork(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the console's output.")] = False,
 ) -> None:
-    """Begin a new run with the whole state of another one, and train it to its end.
+    """Begin a new run with the whole state of another one.
 
-    Parameters, optimizers, replay, statistics, environments and random numbers go on as they were in RUN, which stays
-    as it is. Without a change the new run ends bit for bit as RUN does.
+    It is trained to its end. Parameters, optimizers, replay, statistics, environments and random numbers go on as they
+    were in RUN, which stays as it is. Without a change the new run ends bit for bit as RUN does.
 
     \b
     Examples:
       maze fork runs/first --lr 1e-4
-      maze fork runs/first --checkpoint best --set algorithm.entropy_coef=0 --set steps=200000
-      maze fork runs/first --run-dir runs/second --set wrappers.normalize_reward.clip=5
+      maze fork runs/first --checkpoint best --set steps=200000
+      maze fork runs/first --entropy-coef 0 --run-dir runs/second
     """
     with lasting_imports():
         from maze_core.run.saved.saved_run import fork as go_on
 
     allow_local_modules()
-    with ExitStack() as stack:  # the configuration keeps its console: only this part of the run is quiet
-        if quiet:
-            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
-        summary = go_on(run, set_ or [], checkpoint, run_dir=run_dir)
+    with output.without_output(quiet):
+        summary = go_on(run, set_ or [], checkpoint, run_dir)
     output.finish(summary)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -39,9 +37,6 @@ def resume(
         from maze_core.run.saved.saved_run import resume as go_on
 
     allow_local_modules()
-    # The configuration keeps its console: only this part of the run is quiet.
-    with ExitStack() as stack:
-        if quiet:
-            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
+    with output.without_output(quiet):
         summary = go_on(run, set_ or [], checkpoint)
     output.finish(summary)

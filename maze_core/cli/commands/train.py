@@ -14,7 +14,7 @@ from maze_core.base.local_modules import allow_local_modules
 from maze_core.base.terminal_text import argument, printable
 from maze_core.cli import output
 from maze_core.cli.group import lasting_imports
-from maze_core.cli.options import placed
+from maze_core.cli.options import callbacks_named, placed
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.flags import Flag
@@ -126,6 +126,7 @@ def _train_algorithm(
     config: list[Path] | None,
     preset: str | None,
     set_: list[str] | None,
+    callback: list[str] | None,
     run_dir: Path | None,
     init_from: Path | None,
     quiet: bool | None,
@@ -139,12 +140,12 @@ def _train_algorithm(
     from maze_core.run.saved.run_dir import find_run
 
     allow_local_modules()
-    typed = placed(common)
+    typed = placed(common) | callbacks_named(callback or ())
     check_set_once(assignments_of(typed), assignments_of(parameters))
     if quiet:
         typed["callbacks.console"] = None
     files = [] if experiment is None else [experiment_file(experiment)]
-    run_config, chosen = Assembly(said_classes(parameters, set_ or ())).assemble_with_preset(
+    run_config, chosen = Assembly(said_classes([parameters, typed], set_ or ())).assemble_with_preset(
         algorithm,
         env,
         preset or "auto",
@@ -194,6 +195,13 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
         "Set any value, such as evaluation.n_episodes=20; repeatable.",
     ),
     ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers; the first is innermost."),
+    (
+        "callback",
+        list[str] | None,
+        "--callback",
+        "NAME",
+        "A callback plugin, or a class of your own, module:Class; repeatable.",
+    ),
     ("model", str | None, "--model", "NAME", "Model plugin; default: mlp."),
     ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
     (
@@ -206,6 +214,7 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
     ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
     ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
+    ("max_time", str | None, "--max-time", "TIME", "End after this time, such as 90m or 2h; `maze resume` goes on."),
     (
         "patience",
         str | None,

@@ -1,4 +1,4 @@
-"""Policy classes of the user's own modules, which the command line names as `module:Class`."""
+"""Policy and callback classes of the user's own modules, which the command line names as `module:Class`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from maze_core.base.local_modules import hidden_here, permit
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
+from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.raw import parse_assignment
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
+_BASES: dict[str, type[Any]] = {"policy": ActingPolicy, "callback": Plugin}
+
 
 @dataclass(frozen=True)
 class SaidClasses:
-    """Finds plugin classes, also policy classes that the user has typed as `module:Class`.
+    """Finds plugin classes, also policies and callbacks that the user has typed as `module:Class`.
 
     In a file such a name is that of no installed plugin, so nothing is imported for it.
     """
@@ -32,13 +35,13 @@ class SaidClasses:
         """Return the class of that kind and name.
 
         Raises:
-            ConfigError: there is none, or it is no policy.
+            ConfigError: there is none, or it is of another kind.
         """
-        return _imported(name) if kind == "policy" and name in self.names else self.load(kind, name)
+        return _imported(kind, name) if kind in _BASES and name in self.names else self.load(kind, name)
 
 
 def said_classes(said: Any, overrides: Sequence[str] = (), load: Loader = discovery.load) -> Loader:
-    """Return a loader that also finds the policy classes that the user has typed.
+    """Return a loader that also finds the policy and callback classes that the user has typed.
 
     Args:
         said: plain data whose texts the user has typed, such as a name or the values of flags.
@@ -60,28 +63,29 @@ def _names(said: Any) -> Iterator[str]:
         yield said
 
 
-def _imported(name: str) -> type[ActingPolicy]:
-    """Return the policy class `module:Class`."""
+def _imported(kind: str, name: str) -> type[Any]:
+    """Return the class `module:Class` of a kind."""
     module, _, title = name.partition(":")
     permit([name])
-    imported = import_module(module, "policy")
+    imported, base = import_module(module, kind), _BASES[kind]
     found = getattr(imported, title, None)
     if found is None:
-        raise ConfigError(f"the module {module!r} has no {title!r}", "policy", hidden_here(module) or _others(imported))
-    if not (isinstance(found, type) and issubclass(found, ActingPolicy)):
+        hint = hidden_here(module) or _others(kind, imported)
+        raise ConfigError(f"the module {module!r} has no {title!r}", kind, hint)
+    if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(
-            f"{name} is not a class that derives from maze_core.ActingPolicy", "policy", _others(imported)
+            f"{name} is not a class that derives from maze_core.{base.__name__}", kind, _others(kind, imported)
         )
-    if reason := discovery.misfit("policy", found):
-        raise ConfigError(f"{name} is no policy: {reason}", "policy")
+    if reason := discovery.misfit(kind, found):
+        raise ConfigError(f"{name} is no {kind}: {reason}", kind)
     return found
 
 
-def _others(module: Any) -> str | None:
-    """Return the policies that a module defines, as a hint; None if there is none."""
+def _others(kind: str, module: Any) -> str | None:
+    """Return the classes of a kind that a module defines, as a hint; None if there is none."""
     found = [
         name
         for name, each in vars(module).items()
-        if isinstance(each, type) and issubclass(each, ActingPolicy) and each.__module__ == module.__name__
+        if isinstance(each, type) and issubclass(each, _BASES[kind]) and each.__module__ == module.__name__
     ]
     return f"Did you mean {' or '.join(f'{module.__name__}:{name}' for name in found)}?" if found else None

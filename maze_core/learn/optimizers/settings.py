@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from maze_core.base.saved_state import Array, Bool, Exactly, Number, OrLeftOut, OrNone, varies
+from maze_core.base.saved_state import Array, Bool, Exactly, Number, OrLeftOut, OrNone, StateError, varies
 
 if TYPE_CHECKING:
     from maze_core.learn.optimizers.adam import Optimizer
@@ -21,6 +21,24 @@ Settings = list[dict[str, Any]]
 def settings_of(optimizer: Optimizer) -> Settings:
     """Return the settings of each group."""
     return [{key: _plain(value) for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+
+
+def restore(optimizer: Optimizer, state: dict[str, Any]) -> None:
+    """Restore the result of `saved_optimizer`.
+
+    Raises:
+        StateError: it has other switches than the optimizer, such as `amsgrad`, with which no step can be taken.
+    """
+    before, saved = _switches(optimizer.param_groups), _switches(state.get("param_groups", ()))
+    steps = before != saved and _stepped(optimizer) is not None
+    optimizer.load_state_dict(state)
+    if steps and _stepped(optimizer) is None:
+        changed = sorted({name for name, _ in saved - before})
+        raise StateError(f"with {', '.join(changed)} as saved, the optimizer cannot take a step")
+
+
+def _switches(groups: Iterable[dict[str, Any]]) -> set[tuple[str, bool | None]]:
+    return {(key, value) for group in groups for key, value in group.items() if isinstance(value, bool | None)}
 
 
 def load_settings(optimizer: Optimizer, saved: Sequence[dict[str, Any]], configured: Settings) -> None:
@@ -77,15 +95,21 @@ def _after_a_step(optimizer: Any) -> dict[int, Any]:
 
     Empty for what cannot be stepped like this.
     """
+    stepped = _stepped(optimizer)
+    return {} if stepped is None else dict(stepped.state_dict()["state"])
+
+
+def _stepped(optimizer: Any) -> Any:
+    """Return a copy of an optimizer that has taken a step with gradients of 0; None where it cannot."""
     try:
         other = copy.deepcopy(optimizer)
         for group in other.param_groups:
             for parameter in group["params"]:
                 parameter.grad = torch.zeros_like(parameter)
         other.step()
-        return dict(other.state_dict()["state"])
     except Exception:  # noqa: BLE001 — such as one that needs a closure
-        return {}
+        return None
+    return other
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.env_door import EnvSources
+from maze_core.plugins.config.own_classes import by_path, check_classes
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
@@ -23,7 +24,6 @@ from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_
 from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.validation import Validation
-from maze_core.plugins.config.wrapper_classes import by_path, check_classes
 from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Assembly:
             ConfigError: as for `load_saved_config`.
         """
         raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
-        check_classes(raw, by_path(assignments), path)
+        check_classes({"wrappers": raw.get("wrappers")}, by_path(assignments), path)  # callbacks may be left out
         kept, reaching = self._permissions.for_evaluation(raw, assignments, path, agreed)
         from maze_core.plugins.config.permissions import without_missing
 

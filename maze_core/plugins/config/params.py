@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo
 
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith
@@ -20,6 +21,20 @@ MemoryLayers = Annotated[int, Field(gt=0, le=16)]
 """Layers of a memory."""
 MemoryWindow = Annotated[int, Field(gt=1, le=1024)]
 """Rows that a memory looks at, the current one included."""
+_TIME = re.compile(r"(\d+(?:\.\d+)?) ?([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def _in_seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if (found := _TIME.fullmatch(value.strip())) is None:
+        raise ValueError("must be a number of seconds, or a time such as 90s, 30m, 2h or 1d")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+Duration = Annotated[float, BeforeValidator(_in_seconds), Field(gt=0, allow_inf_nan=False)]
+"""A time in seconds, or as a text such as `30m` or `2h`."""
 SideBySide = Annotated[int, Field(gt=0, le=100_000)]
 """Environments stepped in parallel, or worker processes."""
 LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]

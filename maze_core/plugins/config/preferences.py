@@ -94,7 +94,9 @@ def _check_part(name: str, part: str, values: Any) -> None:
 def says_its_end(asked: Raw) -> bool:
     """Return True if the user, not a preset, sets the run's end."""
     algorithm = asked.get("algorithm")
-    return bool(asked.get("steps") or (isinstance(algorithm, dict) and algorithm.get("n_epochs")))
+    return bool(
+        asked.get("steps") or asked.get("max_time") or (isinstance(algorithm, dict) and algorithm.get("n_epochs"))
+    )
 
 
 def names_patience(raw: Raw) -> bool:

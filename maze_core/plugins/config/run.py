@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
 
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
-from maze_core.plugins.config.params import SideBySide
+from maze_core.plugins.config.params import Duration, SideBySide
 
 
 class AlgorithmConfig(PluginConfig):
@@ -63,6 +63,9 @@ class RunConfig(ConfigModel):
     steps: PositiveInt | None = None
     """Environment steps to train, summed over all environments; none: `algorithm.n_epochs` or early stopping
     decides."""
+    max_time: Duration | None = None
+    """Seconds, or a time such as `2h`, after which training ends with a last evaluation and everything saved; `maze
+    resume` goes on for as long again. None: no limit."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 1
     """Threads of torch in this process; 0: torch decides. Small networks are fastest with 1."""
     closed_form: bool = True

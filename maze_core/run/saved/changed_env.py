@@ -11,8 +11,8 @@ from maze_core.base.errors import RunError
 from maze_core.envs.checks import NOT_REPRODUCIBLE, REPLAYED
 
 
-def differing(before: Any, now: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of what differs between two configurations, or parts of them, such as `algorithm.lr`.
+def differing(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield path and both values of what differs between two configurations, or parts of them.
 
     `path`: that of the part.
     """
@@ -24,7 +24,7 @@ def differing(before: Any, now: Any, path: str = "") -> Iterator[str]:
         for number, (one, other) in enumerate(zip(before, now, strict=True)):
             yield from differing(one, other, f"{start}{number}")
     elif before != now and not (_is_empty(before) and _is_empty(now)):
-        yield path
+        yield path, before, now
 
 
 def _is_empty(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from maze_core.base.errors import CheckpointError, ConfigError, RunError
 from maze_core.plugins.config.record import CONFIG, FORKED_FROM, ID, read_record, write_record
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, STATE, standing
+from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST
 from maze_core.run.saved.run_dir import (
     NETWORK,
     REPLAY,
@@ -24,7 +25,7 @@ from maze_core.run.saved.run_dir import (
     remove_run_dir,
 )
 
-_CONFIG_BYTES, _STATE_BYTES, _METRICS_BYTES = 10_000_000, 200_000_000, 1_000_000_000
+_CONFIG_BYTES, _METRICS_BYTES = 10_000_000, 1_000_000_000
 
 
 def fork_directory(parent: Path, run_dir: Path | None = None, checkpoint: str = LAST) -> Path:
@@ -43,11 +44,10 @@ def fork_directory(parent: Path, run_dir: Path | None = None, checkpoint: str = 
         CheckpointError: the checkpoint is missing or damaged, or rows of its replay are.
     """
     parent = find_run(parent)
-    record, folder = read_record(parent), checkpoint_folder(parent, checkpoint)
-    saved = read_checkpoint(folder)
+    record, saved = read_record(parent), read_checkpoint(checkpoint_folder(parent, checkpoint))
     child = claim_neighbour(parent, "fork") if run_dir is None else claim_folder(run_dir)
     try:
-        _write(child, parent, folder, saved, _record_of_fork(record, parent, checkpoint, saved))
+        _write(child, parent, saved, _record_of_fork(record, parent, checkpoint, saved))
     except BaseException as error:
         remove_run_dir(child)
         if isinstance(error, OSError | RunError):
@@ -64,10 +64,10 @@ def _record_of_fork(record: dict[str, Any], parent: Path, checkpoint: str, saved
     return {**record, **new, FORKED_FROM: {**origin, **counts}}
 
 
-def _write(child: Path, parent: Path, folder: Path, saved: Checkpoint, record: dict[str, Any]) -> None:
+def _write(child: Path, parent: Path, saved: Checkpoint, record: dict[str, Any]) -> None:
     """Write all that a run directory needs, the checkpoint at the end: without one it cannot be resumed."""
     config = files.read_bytes(parent / CONFIG, _CONFIG_BYTES)
-    _share_replay(child, parent, files.read_bytes(standing(folder) / STATE, _STATE_BYTES, parent))
+    _share_replay(child, parent, saved.state)
     with suppress(FileNotFoundError):
         files.write_bytes(child / NETWORK, files.read_bytes(parent / NETWORK, _CONFIG_BYTES))
     if METRICS_FILE in saved.extents:
@@ -80,9 +80,10 @@ def _write(child: Path, parent: Path, folder: Path, saved: Checkpoint, record: d
     write_checkpoint(child / CHECKPOINTS / LAST, saved)
 
 
-def _share_replay(child: Path, parent: Path, state: bytes) -> None:
+def _share_replay(child: Path, parent: Path, state: dict[str, Any]) -> None:
     """Link the files of replay rows that a saved state names."""
-    needed = [name for name in files.names(parent / REPLAY, parent) if f'"{name}"'.encode() in state]
+    texts = set(_texts_in(state))
+    needed = [name for name in files.names(parent / REPLAY, parent) if name in texts]
     if not needed:
         return
     files.make_folder(child / REPLAY, child)
@@ -95,6 +96,14 @@ def _share_replay(child: Path, parent: Path, state: bytes) -> None:
                 "Next: the same command again"
             ) from None
     files.sync(child / REPLAY, child)
+
+
+def _texts_in(state: Any) -> Iterator[str]:
+    if isinstance(state, str):
+        yield state
+    elif isinstance(state, dict | list):
+        for each in state.values() if isinstance(state, dict) else state:
+            yield from _texts_in(each)
 
 
 def _best_of(parent: Path, saved: Checkpoint) -> Checkpoint | None:

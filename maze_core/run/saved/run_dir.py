@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import re
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -19,12 +20,13 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
 NETWORK, LOCK, REPLAY = "network.svg", ".lock", "replay"
 
-_BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
-"""What a run writes before its first checkpoint."""
+_BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY, METRICS_FILE)
+"""What a run, or a fork of one, writes before its first checkpoint."""
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int, here: Path = Path()) -> Path:
@@ -37,10 +39,8 @@ def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: in
     """
     if run_dir is not None:
         return claim_folder(here / run_dir)
-    try:
+    with _creating(here):
         return new_folder(env_name, algorithm, f"s{seed}", here)
-    except OSError as error:
-        raise _uncreatable(error, None) from error
 
 
 def new_folder(env_name: str, algorithm: str, ending: str, here: Path = Path()) -> Path:
@@ -53,24 +53,25 @@ def new_folder(env_name: str, algorithm: str, ending: str, here: Path = Path()) 
 
 def claim_folder(folder: Path) -> Path:
     """Create the folder of a new run, `folder` itself. Errors as for `create_run_dir`."""
-    try:
+    with _creating(folder):
         return _claim(folder)
-    except OSError as error:
-        raise _uncreatable(error, folder) from error
 
 
 def claim_neighbour(run_dir: Path, ending: str) -> Path:
     """Create `NAME-ENDING` beside the folder of a run, with a number if it exists. Errors as for `create_run_dir`."""
     folder = run_dir.with_name(f"{run_dir.name}-{ending}")
-    try:
+    with _creating(folder):
         return _claim_free(folder)
+
+
+@contextmanager
+def _creating(folder: Path) -> Iterator[None]:
+    """Turn an error of the file system into that of a folder which cannot be created."""
+    try:
+        yield
     except OSError as error:
-        raise _uncreatable(error, folder) from error
-
-
-def _uncreatable(error: OSError, folder: Path | None) -> ConfigError:
-    where = error.filename or folder
-    return ConfigError(f"cannot create {where}: {error.strerror}", "--run-dir", "Name a folder you may write to.")
+        problem = f"cannot create {error.filename or folder}: {error.strerror}"
+        raise ConfigError(problem, "--run-dir", "Name a folder you may write to.") from error
 
 
 def _claim(folder: Path) -> Path:

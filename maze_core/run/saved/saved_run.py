@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +118,7 @@ def reopen(
         changed: list[str] = []
         if overrides:
             before = read_checksummed(run_dir / CONFIG)
-            changed = list(differing(before, config.model_dump(mode="json")))
+            changed = [path for path, *_ in differing(before, config.model_dump(mode="json"))]
             _check_algorithm(config, before.get("algorithm"), named)
             _check_seed(config.seed, before.get("seed"), named)
         _tell_versions(run_dir)
@@ -161,16 +161,10 @@ def resume(
 
 
 def fork(
-    parent: Path,
-    overrides: Sequence[str] = (),
-    checkpoint: str = "last",
-    *,
-    run_dir: Path | None = None,
-    assembly: Assembly = INSTALLED,
-    agreed: Raw | None = None,
+    parent: Path, overrides: Sequence[str] = (), checkpoint: str = "last", run_dir: Path | None = None
 ) -> RunSummary:
     """Train a new run that begins where a saved one was, see `to_its_end`. Arguments and errors as for `branch`."""
-    with closing(branch(parent, overrides, checkpoint, run_dir=run_dir, assembly=assembly, agreed=agreed)) as run:
+    with closing(branch(parent, overrides, checkpoint, run_dir=run_dir)) as run:
         return to_its_end(run)
 
 
@@ -197,18 +191,16 @@ def branch(
         ConfigError: as for `reopen`, also where nothing would be left to train; no folder is left.
         CheckpointError: as for `reopen`.
     """
-    child = fork_directory(parent, run_dir, checkpoint)
-    try:
-        run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=find_run(parent))
-        try:
-            run.forked_from = find_run(parent)
-            check_end(run, parent, "fork")
-        except BaseException:
-            run.close()
-            raise
-    except BaseException:
-        remove_run_dir(child)
-        raise
+    named = find_run(parent)
+    Assembly(said_classes((), overrides, assembly.load)).load_saved_config(named / CONFIG, overrides, agreed)
+    with ExitStack() as undo:
+        child = fork_directory(named, run_dir, checkpoint)
+        undo.callback(remove_run_dir, child)
+        run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=named)
+        undo.callback(run.close)
+        run.forked_from = named
+        check_end(run, parent, "fork")
+        undo.pop_all()
     return run
 
 

@@ -67,13 +67,6 @@ def families(runs: Sequence[RunRecord]) -> list[Member]:
 def _difference(run: RunRecord, parent: RunRecord) -> str:
     """Return where a fork began and what it changed, such as `epoch 3: algorithm.lr 0.0003 → 0.0001`."""
     began = f"epoch {printable(origin_of(run).get('epoch'), 20)}"
-    paths = list(differing(parent.config, run.config))
-    changes = [f"{path} {text(_at(parent.config, path))} → {text(_at(run.config, path))}" for path in paths]
+    changes = [f"{path} {text(old)} → {text(new)}" for path, old, new in differing(parent.config, run.config)]
     more = [f"{len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else []
     return f"{began}: {', '.join([*changes[:_SHOWN], *more])}" if changes else began
-
-
-def _at(tree: Any, path: str) -> Any:
-    for key in path.split("."):
-        tree = tree[int(key)] if isinstance(tree, list) else tree.get(key) if isinstance(tree, dict) else None
-    return tree

@@ -69,17 +69,26 @@ def _halves(subject: Subject) -> _Halves:
     return _Halves(whole, split, fork_directory(split, subject.folder / "fork"))
 
 
+def _rest(subject: Subject) -> Mapping[str, torch.Tensor]:
+    return elsewhere.resume(subject, subject.bench.once(subject, _halves).split, 6)
+
+
 def _resumes(subject: Subject) -> None:
     _insist_on_learning(subject)
-    halves = subject.bench.once(subject, _halves)
-    rest = elsewhere.resume(subject, halves.split, 6)
+    halves, rest = subject.bench.once(subject, _halves), subject.bench.once(subject, _rest)
     _insist_on_equality(subject, halves.whole, rest, "3 epochs plus 3 more in a new process")
 
 
 def _forks(subject: Subject) -> None:
     _insist_on_learning(subject)
     halves = subject.bench.once(subject, _halves)
-    rest = runs.resume(subject, runs.walk(subject), halves.fork, 6)
+    try:
+        as_resumed = not runs.differing(halves.whole, subject.bench.once(subject, _rest))
+    except Failed:
+        as_resumed = False
+    if not as_resumed:
+        raise NotApplicable("its runs do not resume, see the check `resumes`")
+    rest = elsewhere.resume(subject, halves.fork, 6)
     _insist_on_equality(subject, halves.whole, rest, "3 epochs plus 3 more in the folder of a fork")
 
 

@@ -77,8 +77,8 @@ def _configured(
     from maze_core.plugins import discovery
     from maze_core.plugins.config.assembly import Assembly, is_class_name
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
+    from maze_core.plugins.config.own_classes import check_modules
     from maze_core.plugins.config.record import CONFIG
-    from maze_core.plugins.config.wrapper_classes import check_modules
     from maze_core.run.saved.run_dir import find_run
 
     assembly = Assembly(said_classes((), overrides))

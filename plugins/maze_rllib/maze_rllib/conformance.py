@@ -37,7 +37,9 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
     "MARWIL": _RECORDED,
 }
 """Parameters with which an iteration of each algorithm is short."""
-_RESUMES = {"resumes": "RLlib resumes with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
+_RESUMES = dict.fromkeys(
+    ("resumes", "forks"), "RLlib resumes with new episodes and empty replay buffers, see docs/algorithms/rllib.md"
+)
 _CRITICS = {"critic_leaves": "what RLlib's own critics learn is not among the networks of the run"}
 _BY_SEED = "this check compares runs with the same seed, and those differ"
 _REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed", "truncation": _BY_SEED}

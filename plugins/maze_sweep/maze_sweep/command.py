@@ -124,7 +124,7 @@ def sweep(
       maze sweep --dir lr --seeds 5
       maze sweep --dir lr --rank --metric eval/return_min --take last
     """
-    from maze_core.plugins.config.wrapper_classes import check_classes, check_modules
+    from maze_core.plugins.config.own_classes import check_classes, check_modules
     from maze_sweep.plan import check_reaches, make_plan, read_plan
 
     if rank:
