@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodePlan
 from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.checks import check_apart
 from maze_core.envs.in_process import vector_env
-from maze_core.envs.vector import agents_of
+from maze_core.envs.vector import agents_of, copies_of, instruct
 from maze_core.models.building import needs_agent_ids
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import gymnasium
 
+    from maze_core.base.seeding import Values
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
@@ -61,6 +64,8 @@ class RunEnvironments:
         if self._evaluation is None:
             self._evaluation = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
             self._check_apart()
+            if rows := self._config.evaluation.rows:
+                instruct(self._evaluation, EpisodePlan(rows, self._evaluation_size()))
         return self._evaluation
 
     @cached_property
@@ -80,6 +85,27 @@ class RunEnvironments:
             self._training = self._runner.vector_env(self.builder("training"), num_envs)
             self._check_apart()
         return self._training
+
+    @property
+    def count(self) -> int:
+        """The number of training environments; 0: there are none in this process."""
+        return 0 if self._training is None else copies_of(self._training)
+
+    def instruct(self, rows: Sequence[Values]) -> None:
+        """Let the episodes of training that begin from now on have these parameters of the environment, in turn.
+
+        Raises:
+            ConfigError: the run has no training environments in this process, or they have no parameters.
+        """
+        env = self._training
+        if env is None:
+            raise ConfigError(
+                f"the environments of {self._config.algorithm.name} are those of its workers, whose parameters stay as "
+                "they are",
+                "algorithm",
+                "Algorithms with a rollout or a replay collector can change them: maze plugins list algorithm",
+            )
+        instruct(env, EpisodePlan(tuple(rows), self.count))
 
     def training_memory(self) -> list[Memory]:
         """Return what the wrappers of the training environments remember; empty before these are built."""
