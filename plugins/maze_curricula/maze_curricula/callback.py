@@ -16,7 +16,6 @@ from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.terminal_text import shown
 from maze_core.envs.parameters import PARAMETERS, declared, tried
 from maze_core.plugins.config.validation import named_part
-from maze_core.plugins.discovery import describe
 from maze_curricula.space import space_of
 from maze_curricula.teacher import Teacher
 
@@ -125,4 +124,4 @@ class Curriculum(Plugin):
         except MazeError:
             raise
         except Exception as error:
-            raise RunError(f"{method} of the teacher {self._teacher.config.name!r} raised {describe(error)}") from error
+            raise RunError(f"{method} of the teacher {self._teacher.config.name!r} raised {type(error).__name__}: {error}") from error
