@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.saved_state import Each, Entries, OrNone, refused
+from maze_core.base.seeding import EpisodePlan
 from maze_core.base.terminal_text import shown
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
+    from maze_core.base.seeding import EpisodeSeeds, Values
     from maze_core.envs.builder import EnvBuilder
 
 SEED = "seed"
@@ -136,7 +137,10 @@ def _named(setter: Any) -> set[str]:
 class EpisodeParameters:
     """The parameters of the episodes of some environments: those of now, and what they are for the next ones."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, builder: Any = None) -> None:
+        self._rows: tuple[Values, ...] = getattr(builder, "parameters", ())
+        """Those of every evaluation or rollout, whose seeds number the episodes of all environments."""
+        self._first = 0
         self.plan: EpisodePlan | None = None
         """For the episodes that begin from now on; None: environments stay as they are."""
         self.now: list[Values | None] = [None] * count
@@ -148,6 +152,10 @@ class EpisodeParameters:
 
     def planned(self, seeds: EpisodeSeeds) -> EpisodeSeeds:
         """Return the seeds with the plan. One that they have counts from now on."""
+        if self._rows:
+            self._first = seeds.first
+            self.plan = EpisodePlan(self._rows, seeds.stride or len(self.now))
+            return seeds
         self.plan = seeds.plan or self.plan
         return seeds if self.plan is None else replace(seeds, plan=self.plan)
 
@@ -156,7 +164,7 @@ class EpisodeParameters:
         if i in self._recorded:
             self.now[i] = self._recorded.pop(i)
         elif self.plan is not None:
-            self.now[i] = self.plan.of(env_index, episode_number)
+            self.now[i] = self.plan.of(self._first + env_index, episode_number)
         return self.now[i]
 
     def set(self, i: int, env: Any, values: Values) -> dict[str, Any] | None:

@@ -114,7 +114,7 @@ class SerialVectorEnv:
         self._number_types: set[type] = {float, int, np.float64}
         """Types of rewards that were found to be numbers."""
         self._valid, self._never = np.ones(num_envs, np.bool_), np.zeros(num_envs, np.bool_)
-        self._parameters = EpisodeParameters(num_envs)
+        self._parameters = EpisodeParameters(num_envs, make)
         self._seeds: EpisodeSeeds | None = None
         self._begin([0] * num_envs)
 

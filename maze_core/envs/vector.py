@@ -148,12 +148,17 @@ def instruct(env: VectorEnv, plan: EpisodePlan) -> None:
     """
     tell: Any = getattr(env, "instruct", None)
     if tell is None:
-        raise ConfigError(
-            "natively vectorised environments begin their episodes themselves, so nobody can choose their parameters",
-            "env",
-            "Next: --set env.vectorization=single",
-        )
+        raise begins_episodes()
     tell(plan)
+
+
+def begins_episodes() -> ConfigError:
+    """Return the error about environments that nobody can give the parameters of an episode."""
+    return ConfigError(
+        "natively vectorised environments begin their episodes themselves, so nobody can choose their parameters",
+        "env",
+        "Next: --set env.vectorization=single",
+    )
 
 
 def copies_of(env: VectorEnv) -> int:

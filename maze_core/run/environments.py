@@ -64,8 +64,6 @@ class RunEnvironments:
         if self._evaluation is None:
             self._evaluation = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
             self._check_apart()
-            if rows := self._config.evaluation.rows:
-                instruct(self._evaluation, EpisodePlan(rows, self._evaluation_size()))
         return self._evaluation
 
     @cached_property
@@ -179,6 +177,7 @@ class RunEnvironments:
             vectorised=self._vectorised,
             max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
             agent_ids=needs_agent_ids(config.model),
+            parameters=config.evaluation.rows if purpose in ("evaluation", "rollout") else (),
             info_columns=config.algorithm.plugin_class("algorithm").info_columns,
         )
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from maze_recordings.loader import load_trajectories
 
 from maze_core import ConfigError, RunContext, RunError
 
@@ -88,6 +89,19 @@ def test_evaluations_have_their_own(quick):
     assert set(names) <= set(line)
     assert line["eval/return_mean"] == pytest.approx(np.mean([line[name] for name in names]))
     assert f"eval/size=2,wind={0.0}/success" in line
+
+
+def test_rollouts_have_those_of_evaluations_and_recordings_say_so(quick, tmp_path):
+    grid = {"size": [2, 5], "seed": [7, 8]}
+    context = quick(CORRIDOR, "ppo", {"evaluation.parameters": grid, "evaluation.n_episodes": 4})
+    context.train(1)
+    for workers in (1, 2):
+        folder = tmp_path / f"recorded{workers}"
+        context.rollout(6, record=folder, workers=workers)
+        episodes = list(load_trajectories(folder))
+        assert [each.seed for each in episodes[:4]] == [7, 8, 7, 8]
+        assert [each.parameters["size"] for each in episodes] == [2, 2, 5, 5, 2, 2]
+        assert all(len(each) <= 2 * each.parameters["size"] for each in episodes)
 
 
 BROKEN = {

@@ -69,7 +69,7 @@ class AgentsVectorEnv:
         info_columns: Sequence[str] = (),
     ) -> None:
         self.first_index, self._builder = first_index, getattr(make, "__self__", None)
-        self._parameters = EpisodeParameters(copies)
+        self._parameters = EpisodeParameters(copies, self._builder)
         self.envs, self._layout = _build(make, range(first_index, first_index + copies), agent_ids)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the agents of each copy."""

@@ -124,4 +124,6 @@ class Curriculum(Plugin):
         except MazeError:
             raise
         except Exception as error:
-            raise RunError(f"{method} of the teacher {self._teacher.config.name!r} raised {type(error).__name__}: {error}") from error
+            raise RunError(
+                f"{method} of the teacher {self._teacher.config.name!r} raised {type(error).__name__}: {error}"
+            ) from error

@@ -183,7 +183,7 @@ class PooledVectorEnv:
         """Let the workers play an evaluation; the arguments are those of `evaluate_on_workers`."""
         from maze_local.worker_evaluation import evaluate_on_workers
 
-        return evaluate_on_workers(self, policy, look, memory, **{**game, "seeds": self._planned(game["seeds"])})
+        return evaluate_on_workers(self, policy, look, memory, **game)
 
     def play(self, game: Game, look: Callable[[int], None]) -> list[Any] | None:
         """Let every worker play a game with its share; return the results in order.
