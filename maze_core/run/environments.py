@@ -56,6 +56,9 @@ class RunEnvironments:
         self._training: VectorEnv | None = None
         self._evaluation: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
+        self._dealt = 0
+        self.plan: EpisodePlan | None = None
+        """The parameters of the training episodes that begin from now on; None: environments stay as they are built."""
         self._spares: list[gymnasium.Env[Any, Any]] = []
 
     @property
@@ -86,8 +89,12 @@ class RunEnvironments:
 
     @property
     def count(self) -> int:
-        """The number of training environments; 0: there are none in this process."""
-        return 0 if self._training is None else copies_of(self._training)
+        """The number of training environments that can be instructed."""
+        return self._dealt if self._training is None else copies_of(self._training)
+
+    def deal(self, count: int) -> None:
+        """Say that so many environments of workers train, whose jobs take `plan` along."""
+        self._dealt = count
 
     def instruct(self, rows: Sequence[Values]) -> None:
         """Let the episodes of training that begin from now on have these parameters of the environment, in turn.
@@ -95,15 +102,16 @@ class RunEnvironments:
         Raises:
             ConfigError: the run has no training environments in this process, or they have no parameters.
         """
-        env = self._training
-        if env is None:
+        if not self.count:
             raise ConfigError(
                 f"the environments of {self._config.algorithm.name} are those of its workers, whose parameters stay as "
                 "they are",
                 "algorithm",
                 "Algorithms with a rollout or a replay collector can change them: maze plugins list algorithm",
             )
-        instruct(env, EpisodePlan(tuple(rows), self.count))
+        self.plan = EpisodePlan(tuple(rows), self.count)
+        if self._training is not None:
+            instruct(self._training, self.plan)
 
     def training_memory(self) -> list[Memory]:
         """Return what the wrappers of the training environments remember; empty before these are built."""

@@ -131,13 +131,25 @@ def test_spaces_may_not_depend_on_them(quick):
         quick("tests.corridors:Growing", "sac", taught("uniform", {"size": [2, 4]})).train()
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "env", "said"),
-    [("es", CORRIDOR, "those of its workers"), ("impala", CORRIDOR, "those of its workers")],
-)
-def test_algorithms_whose_workers_have_environments_of_their_own_refuse_it(quick, algorithm, env, said):
-    with pytest.raises(ConfigError, match=said):
-        quick(env, algorithm, taught()).train()
+def test_jobs_take_them_along(quick, whole_state, assert_same):
+    values = {"algorithm.n_epochs": 3, "algorithm.num_actors": 2, **taught("uniform", {"size": [2, 6], "lag": [0, 3]})}
+    whole = quick(CORRIDOR, "impala", values)
+    whole.train()
+    parts = quick(CORRIDOR, "impala", values)
+    parts.train(1)
+    parts.close()
+    with RunContext.reopen(parts.run_dir) as again:
+        again.train()
+    assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))
+    workers = quick(CORRIDOR, "impala", values | {"runner": "local"})
+    workers.train()
+    for context in (whole, workers):
+        assert len({each.parameters["size"] for each in context.run.statistics.finished if each.parameters}) > 1
+
+
+def test_workers_whose_jobs_do_not_take_them_are_refused(quick):
+    with pytest.raises(ConfigError, match="those of its workers"):
+        quick(CORRIDOR, "es", taught()).train()
 
 
 def test_a_metric_that_never_comes_ends_the_run_with_those_that_do(quick):

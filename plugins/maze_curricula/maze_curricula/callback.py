@@ -59,14 +59,13 @@ class Curriculum(Plugin):
 
     @hookimpl
     def build_modules(self, run: Run) -> None:
-        """Set the teacher up, and save its state with the run."""
+        """Set the teacher up."""
         builder = run.env_builder("trial")
         self._space = space_of(self.config.parameters, declared(builder))
         self._rng = generator(run.seed, Purpose.PLUGIN, _STREAM)
         for values in self._space.ends():
             tried(builder, values)
         self._called("setup", lambda: self._teacher.setup(self._space, self._rng))
-        run.algorithm.keep("curriculum", self)
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
