@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
@@ -15,6 +15,7 @@ from maze_core.base.saved_state import varies
 from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.terminal_text import shown
 from maze_core.envs.parameters import PARAMETERS, declared, tried
+from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.validation import named_part
 from maze_curricula.space import space_of
 from maze_curricula.teacher import Teacher
@@ -30,9 +31,9 @@ _STREAM = zlib.crc32(b"curriculum")
 class CurriculumConfig(PluginConfig):
     """Which parameters change, and who chooses them."""
 
-    teacher: str | dict[str, Any] = "uniform"
+    teacher: Annotated[str | dict[str, Any], Outside.ARGUMENTS] = "uniform"
     """The plugin that chooses (`maze plugins list teacher`), or a mapping with its name and parameters."""
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: Annotated[dict[str, Any], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Ranges by name, from easy to hard: `[3, 20]`, `[0.0, 2.5]` or `{choices: [ice, sand]}`. A name is one that the
     environment declares, or an argument of its constructor, or `seed`, for levels made from seeds. Empty: all that it
     declares."""

@@ -65,13 +65,12 @@ def fit(rows: np.ndarray, count: int, rng: np.random.Generator) -> Mixture:
 
 def log_densities(rows: np.ndarray, mixture: Mixture) -> np.ndarray:
     """Return the logarithms of weight times density of each component at each row, [E, K]."""
-    size = rows.shape[1]
-    found = []
-    for weight, mean, covariance in zip(mixture.weights, mixture.means, mixture.covariances, strict=True):
-        lower = np.linalg.cholesky(covariance)
-        distances = (np.linalg.solve(lower, (rows - mean).T) ** 2).sum(0)
-        found.append(np.log(weight) - np.log(np.diag(lower)).sum() - (distances + size * np.log(2 * np.pi)) / 2)
-    return np.stack(found, 1)
+    size, lower = rows.shape[1], np.linalg.cholesky(mixture.covariances)
+    apart = rows[None] - mixture.means[:, None]
+    distances = (np.linalg.solve(lower, apart.transpose(0, 2, 1)) ** 2).sum(1)
+    spreads = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(1)
+    logs: np.ndarray = (np.log(mixture.weights) - spreads)[None] - (distances.T + size * np.log(2 * np.pi)) / 2
+    return logs
 
 
 def _maximised(rows: np.ndarray, shares: np.ndarray) -> Mixture:
@@ -79,7 +78,7 @@ def _maximised(rows: np.ndarray, shares: np.ndarray) -> Mixture:
     sums = shares.sum(0) + 10 * np.finfo(float).eps
     means = shares.T @ rows / sums[:, None]
     apart = rows[None] - means[:, None]
-    covariances = np.einsum("ek,ked,kef->kdf", shares, apart, apart) / sums[:, None, None]
+    covariances = (shares.T[:, :, None] * apart).transpose(0, 2, 1) @ apart / sums[:, None, None]
     return Mixture(sums / sums.sum(), means, covariances + _FLOOR * np.eye(rows.shape[1]))
 
 

@@ -121,7 +121,8 @@ def _at(each: IntRange | FloatRange, share: float) -> Any:
     """Return the value at a share of the way from the first end to the last; integers have equal parts of it."""
     share = min(1.0, max(0.0, share))
     if isinstance(each, FloatRange):
-        return float(each.low + share * (each.high - each.low))
+        low, high = sorted((each.low, each.high))
+        return float(min(high, max(low, each.low + share * (each.high - each.low))))  # rounding may lead beyond
     count = abs(each.high - each.low) + 1
     step = min(count - 1, int(share * count))
     return each.low + (step if each.high > each.low else -step)

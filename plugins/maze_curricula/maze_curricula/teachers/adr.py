@@ -129,5 +129,5 @@ class Adr(Teacher):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._bounds = np.clip(np.array(state["bounds"], float), 0, 1)
+        self._bounds = np.sort(np.clip(np.array(state["bounds"], float), 0, 1), 1)
         self._buffers = [list(each) for each in state["buffers"]]

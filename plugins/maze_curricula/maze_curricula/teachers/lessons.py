@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import PositiveInt, model_validator
 
 from maze_core import ConfigError, PluginConfig, RunError
 from maze_core.base.saved_state import Count, varies
 from maze_core.plugins.config.base import ConfigModel
+from maze_core.plugins.config.external_fields import Outside
 from maze_curricula.space import Space, space_of
 from maze_curricula.teacher import Teacher
 
@@ -40,7 +41,7 @@ class Lesson(ConfigModel):
 class LessonsConfig(PluginConfig):
     """The lessons."""
 
-    lessons: tuple[Lesson, ...]
+    lessons: Annotated[tuple[Lesson, ...], Outside.ARGUMENTS]
     """In their order. The last one needs no threshold: it lasts to the end."""
 
     @model_validator(mode="after")

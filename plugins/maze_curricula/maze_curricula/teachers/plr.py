@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from maze_core import PluginConfig
-from maze_core.base.saved_state import Count, Each, Number, OrNone, varies
+from maze_core.base.saved_state import Count, Number, OrNone, StateError, varies
 from maze_core.envs.parameters import PARAMETERS
 from maze_curricula.outcomes import outcome
 from maze_curricula.space import Space
@@ -103,12 +103,14 @@ class Plr(Teacher):
             "levels": varies([dict(each) for each in self._levels], PARAMETERS),
             "last": varies(list(self._last), [OrNone(Number())] * count),
             "scores": varies(list(self._scores), [Number(0)] * count),
-            "played": varies(list(self._played), Each(Count())),
+            "played": varies(list(self._played), [Count()] * count),
             "clock": varies(self._clock, Count()),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
+        if len(state["levels"]) != len(state["scores"]):
+            raise StateError(f"there are {len(state['levels'])} levels, and {len(state['scores'])} scores")
         for each in state["levels"]:
             self.space.check(each, "the saved run")
         self._take([dict(each) for each in state["levels"]])
