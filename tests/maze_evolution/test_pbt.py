@@ -120,6 +120,24 @@ def test_bad_input_is_one_line(tmp_path):
         made.ask(2)
 
 
+@pytest.mark.parametrize(
+    ("over", "said"),
+    [
+        ({"model.hidden": [[8], [16]]}, "over.model.hidden: pbt cannot change it: a trial that goes on from another one"),
+        ({"env.id": ["CartPole-v1", "Acrobot-v1"]}, "over.env.id: pbt cannot change it: a trial that goes on"),
+        ({"algorithm.num_envs": [2, 3]}, "over.algorithm.num_envs: pbt cannot change it in a run that goes on from"),
+        ({"steps": [100, 200]}, "over.steps: pbt divides how far runs train, which is the same for all"),
+    ],
+)
+def test_what_a_fork_cannot_change_is_refused_by_name(tmp_path, known_plugins, over, said):
+    fixed = {"algorithm.n_rollout_steps": 4, **({} if "steps" in over else {"steps": 4000})}
+    made = Sweep(make_plan({**RAW, "over": {**over, "algorithm.lr": [0.1, 0.2]}, "overrides": fixed}), tmp_path / "s")
+    with pytest.raises(ConfigError) as caught:
+        made.check()
+    assert str(caught.value).startswith(said)
+    assert not (tmp_path / "s").exists()
+
+
 RAW = {
     "algorithm": "ppo", "env": "CartPole-v1", "over": {"algorithm.lr": "0.1..4"}, "seeds": 2,
     "overrides": {"steps": 4000}, "searcher": {"name": "pbt", "population": 2, "quantile": 0.5, "generations": 4},

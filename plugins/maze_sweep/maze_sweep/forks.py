@@ -16,10 +16,11 @@ from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.record import CONFIG
 from maze_core.run.saved.changed_env import differing
-from maze_sweep.budget import ENDS
+from maze_sweep.budget import CALLBACK, ENDS
 from maze_sweep.searchers.space import Point
 
 if TYPE_CHECKING:
+    from maze_core import RunConfig
     from maze_core.plugins.config.assembly import Assembly
     from maze_sweep.plan import SweepPlan
 
@@ -49,17 +50,13 @@ def check_forks(plan: SweepPlan, points: Iterable[Point], assembly: Assembly) ->
             )
             hint = "Next: search it with --searcher random or asha, or fix it with --set"
             raise ConfigError(f"{problem}, model and algorithm", f"over.{path}", hint)
-    from maze_core.run import api
-
     first, *others = points
-    config, preset = plan.run_config(first, assembly)
-    config = config.model_copy(update={"seed": plan.seeds[0]})
     problems: dict[str, MazeError] = {}
     with closing(GuardedFolder("maze-forks-")) as folder:
         source = folder.path / "first"
-        api.start(config, source, None if plan.init_from is None else Path(plan.init_from), preset=preset).close()
+        _begin(plan, _probe(plan, first, assembly), source)
         for number, point in enumerate(others):
-            other = plan.run_config(point, assembly)[0].model_copy(update={"seed": config.seed})
+            other = _probe(plan, point, assembly)
             try:
                 begin_fork(folder.path / str(number), source, other.model_dump(mode="json"), assembly)
             except MazeError as error:
@@ -67,6 +64,27 @@ def check_forks(plan: SweepPlan, points: Iterable[Point], assembly: Assembly) ->
                 problems.setdefault(path, error)
     if problems:
         raise combined([_cannot_change(path, error, plan.searcher.name) for path, error in problems.items()])
+
+
+def _probe(plan: SweepPlan, point: Point, assembly: Assembly) -> RunConfig:
+    """Return the configuration of a run that pauses after its first update and tells nobody."""
+    config, _ = plan.run_config(point, assembly, {f"callbacks.{CALLBACK}": {"name": CALLBACK, "steps": 1}})
+    acting = ("build_policy", "build_planner")
+    kept = {
+        key: each
+        for key, each in config.callbacks.items()
+        if key == CALLBACK or any(hasattr(each.plugin_class("callback"), hook) for hook in acting)
+    }
+    evaluation = config.evaluation.model_copy(update={"n_episodes": 0})
+    return config.model_copy(update={"seed": plan.seeds[0], "callbacks": kept, "evaluation": evaluation})
+
+
+def _begin(plan: SweepPlan, config: RunConfig, run_dir: Path) -> None:
+    """Train a run for one update: what is saved before it does not yet say all that a fork has to fit."""
+    from maze_core.run import api
+
+    with closing(api.start(config, run_dir, None if plan.init_from is None else Path(plan.init_from))) as run:
+        api.carry_out(run)
 
 
 def _cannot_change(path: str, error: MazeError, searcher: str) -> ConfigError:
