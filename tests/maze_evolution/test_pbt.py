@@ -123,7 +123,10 @@ def test_bad_input_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("over", "said"),
     [
-        ({"model.hidden": [[8], [16]]}, "over.model.hidden: pbt cannot change it: a trial that goes on from another one"),
+        (
+            {"model.hidden": [[8], [16]]},
+            "over.model.hidden: pbt cannot change it: a trial that goes on from another one",
+        ),
         ({"env.id": ["CartPole-v1", "Acrobot-v1"]}, "over.env.id: pbt cannot change it: a trial that goes on"),
         ({"algorithm.num_envs": [2, 3]}, "over.algorithm.num_envs: pbt cannot change it in a run that goes on from"),
         ({"steps": [100, 200]}, "over.steps: pbt divides how far runs train, which is the same for all"),
