@@ -16,7 +16,7 @@ from maze_view.play import played
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.run.api import fork
+from maze_core.run.saved.saved_run import fork
 
 
 class Masked(Env):

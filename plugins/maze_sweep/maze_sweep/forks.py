@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core import ConfigError, MazeError
 from maze_core.base import files
+from maze_core.base.errors import combined
 from maze_core.base.files import GuardedFolder
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
-from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.record import CONFIG
 from maze_core.run.saved.changed_env import differing
 from maze_sweep.budget import CALLBACK, ENDS
