@@ -359,6 +359,10 @@
   }));
   const curved = curvesSection(data.sources.filter((source) => Object.keys(source.curves).length > 0));
   const main = document.querySelector("main");
+  if (data.family) {
+    const picture = node("img", { class: "network", alt: "runs and their forks", src: data.family });
+    main.append(node("section", { id: "family" }, node("h2", {}, "Families of forks"), picture));
+  }
   if (curved) main.append(curved);
   if (episodes.length) main.append(playerSection(episodes));
   main.append(...data.sources.map(sourceSection));
