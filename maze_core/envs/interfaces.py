@@ -15,7 +15,6 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.extensions import installed
-from maze_core.plugins.how_to_install import how_to_install
 from maze_core.plugins.other_interfaces import is_of_dm_env, is_of_gym
 
 INTERFACES = "maze.interfaces"
@@ -74,6 +73,8 @@ def _other_interface(env: Any, old_api: bool | None) -> str:
 
 
 def _missing(what: str, where: str) -> ConfigError:
+    from maze_core.plugins.how_to_install import how_to_install
+
     advice = f"Next: {how_to_install('maze-foreign-envs')}"
     return ConfigError(f"{what}, which needs maze-foreign-envs", where, advice)
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable, shown
-from maze_core.plugins.config.explain import explain
 
 _HINT = (
     "Next: another value; or its plugin's author gives the parameter a type that a file keeps, such as str or float."
@@ -53,6 +52,8 @@ def _changed(config: BaseModel, written: dict[str, Any], where: str) -> list[Con
     try:
         again = model.model_validate(written)
     except ValidationError as error:
+        from maze_core.plugins.config.explain import explain
+
         return [
             ConfigError(f"is written to config.yaml, but cannot be read from there: {each.message}", each.where, _HINT)
             for each in explain(error, model, where, written)
