@@ -22,7 +22,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing import util
 from pathlib import Path
@@ -260,7 +260,8 @@ def stand_by() -> None:
             apart = [fcntl.fcntl(file, fcntl.F_DUPFD, 200) for file in files]  # none of them is at another's number
             for file, number in zip(apart, numbers, strict=True):
                 os.dup2(file, number)
-            exec(code)
+            with suppress(SystemExit):  # as it ends
+                exec(code)
         os._exit(0)
     answers.close()
     start = util.spawnv_passfds

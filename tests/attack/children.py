@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.forked import stand_by
+
 MEMORY = 2**30
 """Bytes that a command may take beside what is there already."""
 FRESH_MEMORY = 8 * 2**30
@@ -107,12 +109,14 @@ def _be_child(action: Action, folder: Path, outputs: Sequence[Path]) -> None:
         os._exit(code)
 
 
-def maze(arguments: Sequence[object]) -> Action:
-    """The command line, in a child."""
+def maze(arguments: Sequence[object], *, workers: bool = False) -> Action:
+    """The command line, in a child; `workers`: it starts some."""
 
     def action() -> int:
         from maze_core.cli.main import main
 
+        if workers:
+            stand_by()
         sys.argv = ["maze", *map(str, arguments)]
         try:
             main()

@@ -9,7 +9,7 @@ import copy
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +155,9 @@ class Leaves:
         chosen = {**SMALL, **settings}
         command: list[object] = ["train", algorithm, "--env", env, "--preset", "none", "--run-dir", RUN]
         command += [part for key, value in chosen.items() if value is not None for part in ("--set", f"{key}={value}")]
+        self._workers = chosen.get("runner") == "local"
         for each in [RECORDED] * (DEMOS in chosen.values()) + [command]:
-            if (ending := in_child(maze(each), self._base, scratch)).code:
+            if (ending := self._typed(each, self._base)).code:
                 raise RuntimeError(f"a healthy run ended with {ending.code}: {ending.err}")
         saved = read_checkpoint(self._last(self._base))
         self._tree = {"policy": saved.model, "state": saved.state}
@@ -198,14 +199,17 @@ class Leaves:
         except KeyError:
             return verdict
         write_checkpoint(last, Checkpoint(tree["policy"], tree["state"], read_checkpoint(last).extents))
-        resume = in_child(maze(["resume", RUN, "--set", "algorithm.n_epochs=3"]), self._folder, self._scratch)
+        resume = self._typed(["resume", RUN, "--set", "algorithm.n_epochs=3"], self._folder)
         verdict.what = f"{name}: {error_of(resume)}" if resume.code else name
         verdict.problems = _problems(resume)
         if path[0] == "policy" or path[1] not in ("learner", "modules", "algorithm"):
             shutil.rmtree(self._folder / RUN / "checkpoints" / "best", ignore_errors=True)
-            ending = in_child(maze(["eval", RUN, "-n", "1"]), self._folder, self._scratch)
+            ending = self._typed(["eval", RUN, "-n", "1"], self._folder)
             verdict.problems += _problems(ending)
         return verdict
+
+    def _typed(self, command: Sequence[object], folder: Path) -> Ending:
+        return in_child(maze(command, workers=self._workers), folder, self._scratch)
 
     @staticmethod
     def _last(folder: Path) -> Path:

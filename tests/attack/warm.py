@@ -26,6 +26,15 @@ MODULES = (
     "torch.optim",
 )
 """What every command may need that the core and its plugins import late."""
+OF_ATTACKED_RUNS = (
+    "cma",
+    "maze_compile.choice",
+    "maze_memories.recurrent",
+    "mpe2.simple_spread_v3",
+    "pettingzoo.classic.tictactoe_v3",
+    "rich.table",
+)
+"""What only the runs that are attacked import late."""
 PLUGINS = ("algorithm", "model", "runner", "callback", "wrapper", "env", "policy", "command")
 NOT_BUNDLED = ("maze-ray", "maze-rllib", "maze-optuna")
 
@@ -41,7 +50,7 @@ def warm_up() -> None:
     """Import everything, so that no child has to."""
     from tests.attack.children import adopt_orphans
 
-    for name in MODULES:
+    for name in (*MODULES, *OF_ATTACKED_RUNS):
         import_module(name)
     from maze_core.plugins import discovery
 

@@ -86,7 +86,7 @@ def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(sac, name):
         "algorithm.entropy_tuning": False,
         "algorithm.entropy_coef": 0.0,
         "algorithm.tau": 0.1,
-        "algorithm.epoch_length": 600,
+        "algorithm.epoch_length": 400,
     }
     context = sac(lambda: SteadyWith(EVERLASTING[name]), FAST | values)
     context.train()

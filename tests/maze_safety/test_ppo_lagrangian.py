@@ -124,6 +124,6 @@ def test_ppo_takes_all_hazards(quick):
     """It earns 10 at a cost of 5."""
     of_its_own = ("cost_limit", "multiplier_init")
     overrides = {path: value for path, value in LEARNING.items() if not path.endswith(of_its_own)}
-    context = quick(Hazards, "ppo", overrides, steps=60_000)
+    context = quick(Hazards, "ppo", overrides, steps=40_000)
     context.train()
     assert context.evaluate()["eval/return_mean"] > 9.9

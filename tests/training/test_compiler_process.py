@@ -17,6 +17,7 @@ from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
 
 SMALL = {"compile": "on", "closed_form": False}
+_MAZE = "from maze_core.cli.main import main; main()"
 
 
 @pytest.fixture
@@ -45,13 +46,19 @@ def test_a_compiler_that_hangs_is_given_up(quick, hanging, monkeypatch, capfd):
 
 
 def test_one_interrupt_ends_the_wait(quick, hanging, interpreted, tmp_path, whole_state, assert_same):
-    """The update that waits is given up; a resumed run takes it, as one that was never interrupted does."""
+    """The update that waits is given up; a resumed run takes it, as one that was never interrupted does.
+
+    What is waited for has imported nothing, which would take most of the time.
+    """
+    idle = tmp_path / "idle.py"
+    idle.write_text(f"import subprocess\nsubprocess.run([{str(hanging)!r}])")
+    program = f"from maze_compile import machine_code; machine_code.compiler.__file__ = {str(idle)!r}; {_MAZE}"
     whole, rest = (quick("CartPole-v1", "a2c", SMALL) for _ in range(2))
     whole.train()
     values = {**QUICK, **SMALL, "algorithm.num_envs": 3, "algorithm.lr_schedule": "constant"}
     sets = [part for path, value in values.items() for part in ("--set", f"{path}={json.dumps(value)}")]
     words = ["--env", "CartPole-v1", "--preset", "none", "--seed", "1", "--run-dir", tmp_path / "cut", *sets]
-    cut = Forked(["train", "a2c", *words], tmp_path, os.environ)
+    cut = Forked(["train", "a2c", *words], tmp_path, os.environ, program)
     try:
         wait_for(hanging.with_name("called").exists, 60)
         os.kill(cut.pid, signal.SIGINT)

@@ -12,6 +12,7 @@ from maze_core.learn.optimizers.grouped import GroupedOptimizer, Lists
 
 _WHOLE = {"exp_avg": "means", "exp_avg_sq": "squares", "step": "counts"}
 """What a step changes beside the parameters, and the names of the tensors that have those of a whole group."""
+_DECOUPLED = "decoupled_weight_decay"
 
 
 class Optimizer(Protocol):
@@ -41,9 +42,11 @@ class Adam(GroupedOptimizer):
         betas: decay of the first and the second moment.
         eps: added to the root of the second moment.
         weight_decay: so many times the parameter is added to its gradient.
+        decoupled_weight_decay: the parameter itself shrinks by `lr * weight_decay` instead, as that of
+            `torch.optim.AdamW` (Loshchilov and Hutter, arXiv 1711.05101).
     """
 
-    missing = ("amsgrad", "maximize", "decoupled_weight_decay")
+    missing = ("amsgrad", "maximize")
 
     def __init__(
         self,
@@ -52,10 +55,12 @@ class Adam(GroupedOptimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
     ) -> None:
         self._rates: dict[int, tuple[float, Tensor]] = {}
         """The learning rates on the device, by the ids of their groups: only once `rates_on_device` was called."""
-        super().__init__(parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+        decoupled = {_DECOUPLED: True} if decoupled_weight_decay else {}
+        super().__init__(parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, **decoupled)
 
     def rates_on_device(self) -> None:
         """From now on read the learning rates from tensors, so that a recorded step sees their changes."""
@@ -108,7 +113,8 @@ class Adam(GroupedOptimizer):
             count += 1
         rate = self._rates.get(id(group))
         # p -= lr m' / (√v' + eps), with running means m of g and v of g² that are corrected for their start at 0.
-        torch._fused_adam_(
+        kernel = torch._fused_adamw_ if group.get(_DECOUPLED) else torch._fused_adam_
+        kernel(
             parameters,
             gradients,
             state["exp_avg"],

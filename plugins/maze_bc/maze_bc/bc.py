@@ -20,6 +20,7 @@ from torch import Tensor
 from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core import (
+    Adam,
     Algorithm,
     Batch,
     ConfigError,
@@ -38,7 +39,7 @@ from maze_core.base.seeding import GeneratorState, load_random_state
 if TYPE_CHECKING:
     from maze_recordings.trajectories import Trajectories
 
-    from maze_core import Policy, Run, RunConfig
+    from maze_core import Optimizer, Policy, Run, RunConfig
 
 VALIDATION_LOSS = "validation/loss"
 
@@ -182,13 +183,13 @@ class BC(Algorithm):
             return super().score(metrics)
         return -metrics[VALIDATION_LOSS]
 
-    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+    def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return the configured optimizer over the policy's parameters. A critic gets no gradient."""
         config, parameters = self.config, [p for p in policy.parameters() if p.requires_grad]
         if config.optimizer == "sgd":
             return torch.optim.SGD(parameters, config.lr, momentum=0.9, weight_decay=config.weight_decay)
-        kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-        return kind(parameters, config.lr, weight_decay=config.weight_decay, fused=True)
+        decoupled = config.optimizer == "adamw"
+        return Adam(parameters, config.lr, weight_decay=config.weight_decay, decoupled_weight_decay=decoupled)
 
     def state(self) -> dict[str, Any]:
         """Return the position in the pass over the data."""

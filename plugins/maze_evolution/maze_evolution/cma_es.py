@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, log
 from typing import Any, ClassVar
@@ -28,6 +28,23 @@ class Given:
         """Return the members of a job."""
         rows = torch.arange(2 * job.first, 2 * (job.first + job.count)) % len(searched)
         return searched[rows]
+
+
+class Still:
+    """An optimizer that leaves the parameters as they are; one of torch takes a second to build."""
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": 0.0}]
+
+    def step(self) -> None:
+        """Take no step."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: there is no state."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore nothing."""
 
 
 class CMAES(Algorithm):
@@ -60,7 +77,7 @@ class CMAES(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return an optimizer that takes no step: the strategy sets the parameters."""
-        return torch.optim.SGD(self.space.parameters(policy), lr=0.0)
+        return Still(self.space.parameters(policy))
 
     def batches(self) -> Iterator[Batch | OwnStep]:
         """Evaluate a population; yield the step to the mean of its best members."""

@@ -6,10 +6,20 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-import torch
 from maze_recordings.recorded_steps import RecordedOrder, check_without_steps, load_recorded
 
-from maze_core import Algorithm, Batch, ConfigError, Loss, Sequences, distribution_of, hookimpl, take_rows, to_tensors
+from maze_core import (
+    Adam,
+    Algorithm,
+    Batch,
+    ConfigError,
+    Loss,
+    Sequences,
+    distribution_of,
+    hookimpl,
+    take_rows,
+    to_tensors,
+)
 from maze_core.learn.algorithm import learning_parameters
 from maze_sequence.config import DTConfig
 from maze_sequence.policy import SequencePolicy
@@ -17,7 +27,7 @@ from maze_sequence.policy import SequencePolicy
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core import PluginConfig, Policy, Run, RunConfig
+    from maze_core import Optimizer, PluginConfig, Policy, Run, RunConfig
 
 
 class DecisionTransformer(Algorithm):
@@ -93,7 +103,7 @@ class DecisionTransformer(Algorithm):
             loss, metrics["reach"] = nll + reach, reach.detach()
         return Loss(loss, metrics)
 
-    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+    def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return AdamW."""
-        config = self.config
-        return torch.optim.AdamW(learning_parameters(policy), config.lr, weight_decay=config.weight_decay, fused=True)
+        config, parameters = self.config, learning_parameters(policy)
+        return Adam(parameters, config.lr, weight_decay=config.weight_decay, decoupled_weight_decay=True)

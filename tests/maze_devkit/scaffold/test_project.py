@@ -1,6 +1,7 @@
 """New projects as their owners meet them: written, tested by their own tests, trained, without an edit."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins.config.plain_yaml import parse_mapping
+from tests.forked import Forked
 
 LONGEST = "abcdefghij_klmnopqrst_uvwxyz23"
 SHORT = (
@@ -21,38 +23,42 @@ SHORT = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def maze(author):
-    """The command, in an environment with the core, PPO and the kit."""
-    with author.typing("maze_core.run.api") as maze:
-        yield maze
+def typed(*words, folder):
+    """The output of a command in a folder."""
+    process = Forked(words, folder, {**os.environ, "COLUMNS": "200"})
+    printed = "".join(process.communicate(120))
+    assert process.returncode == 0, printed
+    return printed
 
 
 @pytest.fixture(scope="module")
-def project(author, maze):
+def project(tmp_path_factory):
     """A new project."""
-    printed = maze("init", "my_cart", folder=author.home)
+    here = tmp_path_factory.mktemp("project")
+    printed = typed("init", "my_cart", folder=here)
     for line in ("wrote my_cart", "cd my_cart", "make test", "maze train --experiment quick", "my_cart.py"):
         assert line in printed
-    return author.home / "my_cart"
+    return here / "my_cart"
 
 
 @pytest.mark.slow
-def test_its_own_tests_pass(author, project):
-    printed = author.run("make", "test", folder=project)
+def test_its_own_tests_pass(author):
+    """In an environment with the core, PPO and the kit."""
+    author.maze("init", "my_cart", folder=author.home)
+    printed = author.run("make", "test", folder=author.home / "my_cart")
     assert "5 passed" in printed
 
 
-def test_its_experiments_train_with_its_preset_and_play(maze, project):
-    printed = maze("train", "--experiment", "long", *SHORT, folder=project)
+def test_its_experiments_train_with_its_preset_and_play(project):
+    printed = typed("train", "--experiment", "long", *SHORT, folder=project)
     assert "preset  MyCart-v0 (presets/ppo/MyCart-v0.yaml)" in printed
     assert "force: 0.05" in (project / "run" / "config.yaml").read_text()
-    assert "episodes" in maze("eval", "run", folder=project)
+    assert "episodes" in typed("eval", "run", folder=project)
 
 
-def test_its_environment_is_sound(maze, project):
+def test_its_environment_is_sound(project):
     (check,) = [line for line in (project / "Makefile").read_text().splitlines() if "envs check" in line]
-    printed = maze(*check.split()[1:], folder=project)
+    printed = typed(*check.split()[1:], folder=project)
     assert [line.split() for line in printed.splitlines()[-2:]] == [["warnings:", "none"], ["problems:", "none"]]
 
 

@@ -24,6 +24,14 @@ class Old(gymnasium.Env):
 """
 
 
+@pytest.fixture(scope="module")
+def maze(clean):
+    """The command."""
+    with clean.typing("maze_core.run.context") as maze:
+        yield maze
+
+
+@pytest.mark.slow
 def test_the_core_and_one_plugin_are_all_there_is(clean):
     listed = json.loads(clean.maze("plugins", "list", "--json", folder=clean.home))
     assert {each["distribution"] for each in listed} == {"maze-core", "maze-ppo"}  # a library has no plugins
@@ -31,7 +39,8 @@ def test_the_core_and_one_plugin_are_all_there_is(clean):
     assert all(str(clean.folder) in each["file"] for each in listed)
 
 
-def test_commands_of_other_distributions_say_what_to_install(clean):
+@pytest.mark.slow
+def test_commands_of_other_distributions_say_what_to_install(maze, clean):
     for command, distribution in (
         (["sweep", "ppo"], "sweep"),
         (["rollout", "run"], "recordings"),
@@ -40,10 +49,11 @@ def test_commands_of_other_distributions_say_what_to_install(clean):
         (["plugins", "new"], "devkit"),
         (["envs", "check"], "devkit"),
     ):
-        assert f"Next: pip install maze-{distribution}" in clean.maze(*command, folder=clean.home, code=2)
-    assert "new" not in clean.maze("plugins", "--help", folder=clean.home)
+        assert f"Next: pip install maze-{distribution}" in maze(*command, folder=clean.home, code=2)
+    assert "new" not in maze("plugins", "--help", folder=clean.home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "distribution"),
     [
@@ -54,22 +64,22 @@ def test_commands_of_other_distributions_say_what_to_install(clean):
         ("--env bsuite:catch/0", "maze-foreign-envs"),
     ],
 )
-def test_what_other_distributions_have_is_asked_for_by_name(clean, tmp_path, asked, distribution):
+def test_what_other_distributions_have_is_asked_for_by_name(maze, tmp_path, asked, distribution):
     (tmp_path / "levels.py").write_text(OLD)
     (tmp_path / "bsuite.py").write_text("")
     words = ["train", "ppo", *([] if "--env" in asked else ["--env", "CartPole-v1"]), *asked.split()]
-    printed = clean.maze(*words, "--steps", "256", folder=tmp_path, code=2)
+    printed = maze(*words, "--steps", "256", folder=tmp_path, code=2)
     assert f"pip install {distribution}" in printed
     assert "Traceback" not in printed
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow
-def test_they_train_with_the_preset_of_the_wheel(clean, tmp_path):
-    printed = clean.maze("train", "ppo", "--env", "CartPole-v1", "--steps", "512", "--run-dir", "run", folder=tmp_path)
+def test_they_train_with_the_preset_of_the_wheel(maze, tmp_path):
+    printed = maze("train", "ppo", "--env", "CartPole-v1", "--steps", "512", "--run-dir", "run", folder=tmp_path)
     assert "preset  CartPole-v1" in printed
     assert json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])["env_steps"] >= 512
-    assert "episodes" in clean.maze("eval", "run", folder=tmp_path)
+    assert "episodes" in maze("eval", "run", folder=tmp_path)
 
 
 @pytest.mark.slow
@@ -80,6 +90,7 @@ def test_no_module_comes_from_the_repository(clean):
     assert not [file for file in printed.split(",") if str(ROOT) in file and "/site-packages/" not in file]
 
 
+@pytest.mark.slow
 def test_every_file_of_the_packages_is_in_the_wheels(wheels, kit_wheels):
     for wheel in (*wheels, *kit_wheels):
         name = wheel.name.partition("-")[0]
