@@ -42,8 +42,9 @@ class Adam(GroupedOptimizer):
         betas: decay of the first and the second moment.
         eps: added to the root of the second moment.
         weight_decay: so many times the parameter is added to its gradient.
-        decoupled_weight_decay: the parameter itself shrinks by `lr * weight_decay` instead, as that of
-            `torch.optim.AdamW` (Loshchilov and Hutter, arXiv 1711.05101).
+
+    A parameter of a group with `decoupled_weight_decay` true shrinks by `lr * weight_decay` instead, as with
+    `torch.optim.AdamW` (Loshchilov and Hutter, arXiv 1711.05101).
     """
 
     missing = ("amsgrad", "maximize")
@@ -55,12 +56,10 @@ class Adam(GroupedOptimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
-        decoupled_weight_decay: bool = False,
     ) -> None:
         self._rates: dict[int, tuple[float, Tensor]] = {}
         """The learning rates on the device, by the ids of their groups: only once `rates_on_device` was called."""
-        decoupled = {_DECOUPLED: True} if decoupled_weight_decay else {}
-        super().__init__(parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, **decoupled)
+        super().__init__(parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
     def rates_on_device(self) -> None:
         """From now on read the learning rates from tensors, so that a recorded step sees their changes."""

@@ -188,8 +188,8 @@ class BC(Algorithm):
         config, parameters = self.config, [p for p in policy.parameters() if p.requires_grad]
         if config.optimizer == "sgd":
             return torch.optim.SGD(parameters, config.lr, momentum=0.9, weight_decay=config.weight_decay)
-        decoupled = config.optimizer == "adamw"
-        return Adam(parameters, config.lr, weight_decay=config.weight_decay, decoupled_weight_decay=decoupled)
+        group = {"params": parameters, "decoupled_weight_decay": config.optimizer == "adamw"}
+        return Adam([group], config.lr, weight_decay=config.weight_decay)
 
     def state(self) -> dict[str, Any]:
         """Return the position in the pass over the data."""

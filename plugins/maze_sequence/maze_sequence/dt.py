@@ -105,5 +105,5 @@ class DecisionTransformer(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return AdamW."""
-        config, parameters = self.config, learning_parameters(policy)
-        return Adam(parameters, config.lr, weight_decay=config.weight_decay, decoupled_weight_decay=True)
+        group = {"params": learning_parameters(policy), "decoupled_weight_decay": True}
+        return Adam([group], self.config.lr, weight_decay=self.config.weight_decay)
