@@ -290,6 +290,7 @@ def place_in(error: BaseException) -> str:
 _OF_YOUR_OWN = {
     "policy": "\nA class of your own is named module:Class",
     "callback": "\nA class of your own: --callback module:Class",
+    "schedule": "\nA class of your own is named module:Class",
 }
 
 

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from maze_core.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from maze_offpolicy.collect.action_noise import ActionNoise as ActionNoise
+    from maze_offpolicy.collect.noise_processes import Coloured as Coloured
+    from maze_offpolicy.collect.noise_processes import NoiseProcess as NoiseProcess
+    from maze_offpolicy.collect.noise_processes import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+    from maze_offpolicy.collect.noise_processes import White as White
     from maze_offpolicy.collect.replay_collector import ReplayCollector as ReplayCollector
     from maze_offpolicy.collect.replay_memory import ReplayMemory as ReplayMemory
     from maze_offpolicy.collect.replay_memory import TargetMemory as TargetMemory
@@ -40,12 +45,16 @@ if TYPE_CHECKING:
     from maze_offpolicy.replay.transforms import Transform as Transform
 
 _HOMES = {
+    "ActionNoise": "maze_offpolicy.collect.action_noise",
+    "Coloured": "maze_offpolicy.collect.noise_processes",
     "DeterministicTargets": "maze_offpolicy.learn.deterministic",
     "Drawn": "maze_offpolicy.replay.selectors",
     "FrameStack": "maze_offpolicy.replay.frames",
     "Joint": "maze_offpolicy.replay.joint",
     "JointActions": "maze_offpolicy.models.joint_actions",
     "Norm": "maze_offpolicy.models.stacked_norms",
+    "NoiseProcess": "maze_offpolicy.collect.noise_processes",
+    "OrnsteinUhlenbeck": "maze_offpolicy.collect.noise_processes",
     "ReplayBuffer": "maze_offpolicy.replay.buffer",
     "ReplayCollector": "maze_offpolicy.collect.replay_collector",
     "ReplayMemory": "maze_offpolicy.collect.replay_memory",
@@ -57,6 +66,7 @@ _HOMES = {
     "TargetMemory": "maze_offpolicy.collect.replay_memory",
     "Transform": "maze_offpolicy.replay.transforms",
     "Uniform": "maze_offpolicy.replay.selectors",
+    "White": "maze_offpolicy.collect.noise_processes",
     "bounded_sample": "maze_offpolicy.models.joint_actions",
     "build_critics": "maze_offpolicy.models.critics",
     "check_deterministic": "maze_offpolicy.learn.deterministic",

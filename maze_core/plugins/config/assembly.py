@@ -185,7 +185,8 @@ class Assembly:
             ConfigError: as for `load_saved_config`.
         """
         raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
-        check_classes({"wrappers": raw.get("wrappers")}, by_path(assignments), path)  # callbacks may be left out
+        acting = {key: raw.get(key) for key in ("wrappers", "algorithm")}  # callbacks may be left out
+        check_classes(acting, by_path(assignments), path)
         kept, reaching = self._permissions.for_evaluation(raw, assignments, path, agreed)
         kept, missing = without_missing(kept, assignments, self.load, {**OBSERVERS, **(observers or {})})
         return self._saved(kept, path, raw), reaching, missing

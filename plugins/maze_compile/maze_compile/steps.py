@@ -156,7 +156,8 @@ class RepeatedSteps:
             del self._recorded[next(iter(self._recorded))]
         self.recording = True
         try:
-            self._recorded[kind] = self._recorder.record(batch)
+            with self._algorithm.scheduled.as_inputs(self._run.device):
+                self._recorded[kind] = self._recorder.record(batch)
         finally:
             self.recording = False
         return self._recorded[kind]
@@ -173,7 +174,7 @@ class RepeatedSteps:
         if self._looked_at and not surroundings.same():
             self._within_epoch = True
             self._look()
-        elif not self._looked_at and (self._current is None or not surroundings.unchanged()):
+        elif not self._looked_at and not self._is_unchanged():
             self._look()
         self._looked_at = True
         constants = self._algorithm.loss_constants()
@@ -186,6 +187,10 @@ class RepeatedSteps:
         ]
         return batch.objective, batch.group, constants, tuple(leaves), self._current
 
+    def _is_unchanged(self) -> bool:
+        with self._algorithm.scheduled.as_inputs(self._run.device):
+            return self._current is not None and self._surroundings.unchanged()
+
     def _look(self) -> None:
         """Find out what steps depend on beside their batches.
 
@@ -194,7 +199,9 @@ class RepeatedSteps:
         """
         if (reason := unrepeatable(self._run)) is not None:
             raise CannotRepeatError(reason)
-        self._current = self._known.setdefault(self._surroundings.look(), len(self._known))
+        with self._algorithm.scheduled.as_inputs(self._run.device):
+            found = self._surroundings.look()
+        self._current = self._known.setdefault(found, len(self._known))
 
     def close(self) -> None:
         """End what still makes recordings; safe to call twice."""

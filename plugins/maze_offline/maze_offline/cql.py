@@ -87,7 +87,8 @@ class CQL(Algorithm):
         config = self.config
         actor = [p for p in (*policy.parameters(), *self._entropy.parameters()) if p.requires_grad]
         critics = [*self.critics.parameters(), *(() if self._alpha is None else self._alpha.parameters())]
-        return Adam([{"params": actor, "lr": config.lr}, {"params": critics, "lr": config.critic_lr or config.lr}])
+        critic_lr = config.lr if config.critic_lr is None else config.critic_lr
+        return Adam([{"params": actor, "lr": config.lr}, {"params": critics, "lr": critic_lr}])
 
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps; the target follows after the update."""

@@ -13,6 +13,7 @@ from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.schedules import SCHEDULABLE, Schedule
 
 
 class SACConfig(AlgorithmConfig):
@@ -43,13 +44,13 @@ class SACConfig(AlgorithmConfig):
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    entropy_coef_lr: Annotated[float, Field(gt=0), CountsWith("entropy_tuning")] = 7e-4
+    entropy_coef_lr: Annotated[float, Field(gt=0), SCHEDULABLE, CountsWith("entropy_tuning")] = 7e-4
     """Learning rate of the entropy coefficient."""
-    entropy_coef: Annotated[float, Field(ge=0)] = 0.2
+    entropy_coef: Annotated[float, Field(ge=0), SCHEDULABLE] = 0.2
     """Weight of the entropy in the objective (alpha); its initial value if `entropy_tuning` is on."""
     entropy_tuning: bool = True
     """Learn the entropy coefficient so that the policy's entropy stays near a target."""
-    target_entropy_multiplier: Annotated[float, CountsWith("entropy_tuning")] = 1.0
+    target_entropy_multiplier: Annotated[float, SCHEDULABLE, CountsWith("entropy_tuning")] = 1.0
     """Factor of the target entropy, which is -1 per dimension of Box actions plus 0.98 log n per discrete choice among
     n."""
     gamma: params.Gamma = 0.99
@@ -96,6 +97,8 @@ class SACConfig(AlgorithmConfig):
     def _check_entropy(self) -> Self:
         if self.entropy_tuning and self.entropy_coef == 0:
             raise ValueError("entropy_tuning needs an entropy_coef above 0 to start from")
+        if self.entropy_tuning and isinstance(self.entropy_coef, Schedule):
+            raise ValueError("entropy_tuning learns entropy_coef: a schedule of it needs entropy_tuning=false")
         return self
 
     @model_validator(mode="after")

@@ -176,6 +176,8 @@ class SAC(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; the targets follow after each update."""
         config, run = self.config, self._run
+        if "entropy_coef" in self.scheduled.schedules:
+            self.temperature.give(config.entropy_coef)
         due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter if config.utd is None else due):

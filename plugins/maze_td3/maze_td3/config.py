@@ -10,8 +10,9 @@ from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
-Noise = Annotated[float, Field(ge=0, le=100)]
+Noise = Annotated[float, Field(ge=0, le=100), SCHEDULABLE]
 """In half-ranges of each dimension: 1 is half the distance between its bounds."""
 
 
@@ -26,7 +27,7 @@ class TD3Config(AlgorithmConfig):
     batch_size: params.BatchSize = 256
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    critic_lr: Annotated[float, Field(gt=0)] | None = None
+    critic_lr: Annotated[float, Field(gt=0), SCHEDULABLE] | None = None
     """Learning rate of the critics; none: `lr`."""
     gamma: params.Gamma = 0.99
     n_step: params.ReturnSteps = 1
