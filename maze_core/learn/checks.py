@@ -43,6 +43,10 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
+    sizes = [each for each in ("critic_hidden", "critic_width") if getattr(config.model, each, None) is not None]
+    if sizes and critic != "separate":
+        way = "leave it out" if algorithm.needs_critic is False else "--set model.critic=separate"
+        raise ConfigError("is the size of a critic with layers of its own", f"model.{sizes[0]}", f"Next: {way}")
     check_schedules(config)
     algorithm.check(config)
 

@@ -16,6 +16,11 @@ Width = Annotated[int, Field(gt=0, le=100_000)]
 """Units of a layer."""
 Hidden = Annotated[tuple[Width, ...], Field(max_length=100)]
 """Units of each fully connected layer, from input to output."""
+CriticHidden = Annotated[
+    Hidden | None,
+    CountsWith("critic", "separate"),
+    Field(description="`hidden` of a separate critic; none: as many units as the policy has."),
+]
 MemorySize = Annotated[int, Field(gt=0, le=8192)]
 """Units of a memory."""
 MemoryLayers = Annotated[int, Field(gt=0, le=16)]
