@@ -8,6 +8,14 @@ from maze_core.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from maze_offpolicy.collect.action_noise import ActionNoise as ActionNoise
+    from maze_offpolicy.collect.exploring import NoiseColor as NoiseColor
+    from maze_offpolicy.collect.exploring import NoiseName as NoiseName
+    from maze_offpolicy.collect.exploring import NoiseSteps as NoiseSteps
+    from maze_offpolicy.collect.exploring import NoiseTheta as NoiseTheta
+    from maze_offpolicy.collect.exploring import OwnClass as OwnClass
+    from maze_offpolicy.collect.exploring import ProcessNoise as ProcessNoise
+    from maze_offpolicy.collect.exploring import exploration_of as exploration_of
+    from maze_offpolicy.collect.exploring import process_of as process_of
     from maze_offpolicy.collect.noise_processes import Coloured as Coloured
     from maze_offpolicy.collect.noise_processes import NoiseProcess as NoiseProcess
     from maze_offpolicy.collect.noise_processes import OrnsteinUhlenbeck as OrnsteinUhlenbeck
@@ -52,9 +60,15 @@ _HOMES = {
     "FrameStack": "maze_offpolicy.replay.frames",
     "Joint": "maze_offpolicy.replay.joint",
     "JointActions": "maze_offpolicy.models.joint_actions",
-    "Norm": "maze_offpolicy.models.stacked_norms",
+    "NoiseColor": "maze_offpolicy.collect.exploring",
+    "NoiseName": "maze_offpolicy.collect.exploring",
     "NoiseProcess": "maze_offpolicy.collect.noise_processes",
+    "NoiseSteps": "maze_offpolicy.collect.exploring",
+    "NoiseTheta": "maze_offpolicy.collect.exploring",
+    "Norm": "maze_offpolicy.models.stacked_norms",
     "OrnsteinUhlenbeck": "maze_offpolicy.collect.noise_processes",
+    "OwnClass": "maze_offpolicy.collect.exploring",
+    "ProcessNoise": "maze_offpolicy.collect.exploring",
     "ReplayBuffer": "maze_offpolicy.replay.buffer",
     "ReplayCollector": "maze_offpolicy.collect.replay_collector",
     "ReplayMemory": "maze_offpolicy.collect.replay_memory",
@@ -75,10 +89,12 @@ _HOMES = {
     "check_replay_sizes": "maze_offpolicy.collect.sizes",
     "critic_and_policy_optimizer": "maze_offpolicy.learn.deterministic",
     "critics_of": "maze_offpolicy.learn.critics",
+    "exploration_of": "maze_offpolicy.collect.exploring",
     "find_stacks": "maze_offpolicy.replay.frames",
     "joined": "maze_offpolicy.models.joint_actions",
     "memory_builder": "maze_offpolicy.collect.replay_memory",
     "most_likely": "maze_offpolicy.learn.deterministic",
+    "process_of": "maze_offpolicy.collect.exploring",
     "quantile_huber": "maze_offpolicy.learn.quantile_loss",
     "steps_of_each": "maze_offpolicy.collect.sizes",
 }

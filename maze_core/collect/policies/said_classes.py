@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import hidden_here, permit
+from maze_core.collect.agents.exploration import Exploration
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
@@ -19,7 +20,12 @@ from maze_core.plugins.config.schedules import Schedule
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
-_BASES: dict[str, type[Any]] = {"policy": ActingPolicy, "callback": Plugin, "schedule": Schedule}
+_BASES: dict[str, type[Any]] = {
+    "policy": ActingPolicy,
+    "callback": Plugin,
+    "schedule": Schedule,
+    "exploration": Exploration,
+}
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def _imported(kind: str, name: str) -> type[Any]:
         raise ConfigError(
             f"{name} is not a class that derives from {base.__module__}.{base.__name__}", kind, _others(kind, imported)
         )
-    if kind != "schedule" and (reason := discovery.misfit(kind, found)):
+    if kind in discovery.KINDS and (reason := discovery.misfit(kind, found)):
         raise ConfigError(f"{name} is no {kind}: {reason}", kind)
     return found
 

@@ -15,7 +15,9 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import named_modules, needs_permission, way_to_permit
 from maze_core.base.terminal_text import argument, shown
 
-_PLACE = re.compile(r"wrappers(\.\d+(\.(id|name))?)?|callbacks\.[^.]+(\.name)?|algorithm\.[^.]+\.schedule")
+_PLACE = re.compile(
+    r"wrappers(\.\d+(\.(id|name))?)?|callbacks\.[^.]+(\.name)?|algorithm\.(exploration|[^.]+\.schedule)"
+)
 
 
 def named_classes(data: Any) -> Iterator[tuple[str, str]]:
@@ -40,7 +42,7 @@ def check_classes(files: Any, said: Any, source: Path | str) -> None:
     known = {name for _, name in named_classes(said)}
     for place, name in named_classes(files):
         if name not in known and not _is_removed(place, said):
-            where = place if place.endswith((".id", ".name", ".schedule")) else f"{place}.id"
+            where = place if place.endswith((".id", ".name", ".schedule", ".exploration")) else f"{place}.id"
             raise ConfigError(
                 f"{argument(source)} would import and run the class {shown(name)}, which needs your permission",
                 place,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Box, Dict
 from maze_offpolicy import (
-    ActionNoise,
     DeterministicTargets,
     JointActions,
     ReplayCollector,
     check_deterministic,
     critic_and_policy_optimizer,
     critics_of,
+    exploration_of,
     most_likely,
     steps_of_each,
 )
@@ -55,7 +55,7 @@ class TD3(Algorithm):
             steps_of_each(config.collect_steps, config.num_envs),
             config.num_envs,
             config.replay_buffer_size,
-            ActionNoise(run.action_space, noise, lambda: config.exploration_noise),
+            exploration_of(run, config, noise),
             initial_steps=config.initial_buffer_size,
             first_policy=config.initial_sampling_policy,
             utd=config.utd,
