@@ -160,7 +160,9 @@ class CQL(Algorithm):
         Shapes [count, B, d] and [count, B].
         """
         parts: Any = policy.distribution(obs).parts
-        noise = policy.draw_noise((count, len(next(iter(obs.values())))), self.noise)
+        rows = len(next(iter(obs.values())))
+        drawn_at_once = policy.draw_noise((count * rows,), self.noise)  # rows, no steps: those may have the same noise
+        noise = {key: leaf.reshape(count, rows, *leaf.shape[1:]) for key, leaf in drawn_at_once.items()}
         acted, densities = [], []
         for key, scale in self.actions.boxes.items():
             part = parts[key]
