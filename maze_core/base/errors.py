@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maze_core.base.terminal_text import printable
 
 
@@ -31,6 +33,13 @@ class ConfigError(MazeError):
     def _text(self) -> str:
         first = f"{printable(self.where, 200)}: {self.message}" if self.where else self.message
         return "\n".join([first, self.hint] if self.hint else [first])
+
+
+def combined(errors: Sequence[ConfigError]) -> ConfigError:
+    """Return all errors as one, each on its own line."""
+    if len(errors) == 1:
+        return errors[0]
+    return ConfigError("\n".join(str(error).replace("\n", "; ") for error in errors))
 
 
 class PluginError(MazeError):

@@ -9,8 +9,7 @@ import torch
 
 from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.saved_state import Count, Each, OrNone, varies
-from maze_core.envs.native import episode_key
-from maze_core.envs.recorded_state import Recorded
+from maze_core.envs.recorded_state import Recorded, episode_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

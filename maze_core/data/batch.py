@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import TensorTree, map_tree, select_rows
-from maze_core.data.sequences import Sequences
+from maze_core.base.tree import TensorTree, map_tree
+
+if TYPE_CHECKING:
+    from maze_core.data.sequences import Sequences
 
 ROW_WEIGHT = "row_weight"
 """The leaf of `Batch.extra` with the weight of each row in the loss, [B], summing to 1; without it all weigh alike."""
@@ -119,7 +122,7 @@ def _of_sequences(batch: Batch, sequences: Sequences, chosen: np.ndarray) -> Bat
     places = torch.from_numpy(np.repeat(starts, lengths) + within).to(batch.leaves[0].device)
     rows = places if sequences.order is None else sequences.order[places]
     part = batch.map(lambda leaf: leaf.index_select(0, rows))
-    part.sequences = Sequences(lengths, select_rows(sequences.state, torch.from_numpy(chosen).to(places.device)))
+    part.sequences = sequences.alone(chosen)
     return part
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.base.tree import TensorTree, map_tree, subtree
+from maze_core.base.tree import TensorTree, map_tree, select_rows, subtree
 
 POLICY = "policy"
 """The name of the network whose memory is `Sequences.state` among those of `Sequences.memories`."""
@@ -62,6 +62,10 @@ class Sequences:
         obs, memories = map_tree(function, self.obs), map_tree(function, self.memories)
         state = subtree(memories, f"{POLICY}/") if memories else map_tree(function, self.state)
         return Sequences(self.lengths, state, order, obs, memories, following)
+
+    def alone(self, chosen: np.ndarray) -> Sequences:
+        """Return some of the sequences, by their numbers, for a batch of their rows alone, one after the other."""
+        return Sequences(self.lengths[chosen], select_rows(self.state, torch.from_numpy(chosen)))
 
     def of(self, network: str) -> Sequences:
         """Return the sequences with what a network remembers before them, for the rows of a batch from replay."""

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
-from maze_core.envs.several.wrapped import FOR_AGENTS, around_agents, idle
-from maze_core.envs.tensor_envs import on_host
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers.carry import Metered
 from maze_core.plugins.closing import release, releasing
@@ -24,6 +21,11 @@ from maze_core.plugins.members import Member, placed
 
 if TYPE_CHECKING:
     import gymnasium
+
+    from maze_core.envs.several.agents import MultiAgentEnv
+
+_FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
+# The methods of a wrapper that change environments with several agents.
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,15 @@ class EnvBuilder:
         Raises:
             ConfigError: it cannot be built, or a wrapper does not fit the part of an agent.
         """
+        from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
+        from maze_core.envs.several.wrapped import around_agents
+
         with settings_kept():
             env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
         if not isinstance(env, MultiAgentEnv):
             raise PluginError(f"make_agents_env of {self.env.name!r} returned {type(env).__name__}, no MultiAgentEnv")
         for each in self._wrappers:
-            if idle(each.plugin, *FOR_AGENTS):
+            if _idle(each.plugin, *_FOR_AGENTS):
                 raise self._never_wraps(each, "with several agents")
             with placed(each):
                 env = around_agents(env, each.plugin, index)
@@ -160,7 +165,11 @@ class EnvBuilder:
         """Return a natively vectorised environment, one with tensors as one with arrays; None: there is none."""
         with settings_kept():
             env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(index), self.purpose)
-        return None if env is None else on_host(env)
+        if env is None:
+            return None
+        from maze_core.envs.tensor_envs import on_host
+
+        return on_host(env)
 
     @cached_property
     def _other_spaces(self) -> str | None:
@@ -202,18 +211,18 @@ class EnvBuilder:
     @cached_property
     def _wraps_vectors(self) -> bool:
         """Return True where a wrapper changes natively vectorised environments alone, whose form is then needed."""
-        return any(idle(each.plugin, "make_env") for each in self._wrappers)
+        return any(_idle(each.plugin, "make_env") for each in self._wrappers)
 
     def _check_wrappers(self) -> None:
         """Raise ConfigError where a wrapper changes environments with several agents alone, and one acts here."""
         for each in () if self.several_agents else self._wrappers:
-            if idle(each.plugin, "make_env", "make_vector_env"):
+            if _idle(each.plugin, "make_env", "make_vector_env"):
                 raise self._never_wraps(each, "with one agent")
 
     def _insist_on_vectors(self, there: bool) -> None:
         """Raise ConfigError where a wrapper changes natively vectorised environments alone, and they are not there."""
         for each in self._wrappers:
-            if idle(each.plugin, "make_env") and not there:
+            if _idle(each.plugin, "make_env") and not there:
                 raise self._never_wraps(each, "that are stepped one by one")
 
     def _never_wraps(self, wrapper: Member, environments: str) -> ConfigError:
@@ -242,6 +251,12 @@ class EnvBuilder:
 
 def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def _idle(wrapper: Any, *methods: str) -> bool:
+    """Return True for a wrapper that changes environments, and by none of these methods."""
+    changing = {name for name in (*_FOR_AGENTS, "make_vector_env") if hasattr(wrapper, name)}
+    return bool(changing) and changing.isdisjoint(methods)
 
 
 def _is_single_only(wrapper: Member) -> bool:

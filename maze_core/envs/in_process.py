@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.several.vector_env import AgentsVectorEnv
     from maze_core.envs.vector import VectorEnv
 
 
@@ -21,6 +20,8 @@ def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> Vect
     """
     native = builder.vector_env(num_envs)
     if native is not None:
+        from maze_core.envs.native import NativeVectorEnv
+
         return NativeVectorEnv(native, builder.info_columns)
     return in_turn(builder, num_envs, first_index)
 
@@ -31,6 +32,8 @@ def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv |
     `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
     """
     if getattr(make, "several_agents", False):
+        from maze_core.envs.several.vector_env import AgentsVectorEnv
+
         return AgentsVectorEnv(
             make.agents_env, num_envs, first_index, agent_ids=make.agent_ids, info_columns=make.info_columns
         )

@@ -15,7 +15,6 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.extensions import installed
-from maze_core.plugins.how_to_install import how_to_install
 from maze_core.plugins.other_interfaces import is_of_dm_env, is_of_gym
 
 INTERFACES = "maze.interfaces"
@@ -74,6 +73,8 @@ def _other_interface(env: Any, old_api: bool | None) -> str:
 
 
 def _missing(what: str, where: str) -> ConfigError:
+    from maze_core.plugins.how_to_install import how_to_install
+
     advice = f"Next: {how_to_install('maze-foreign-envs')}"
     return ConfigError(f"{what}, which needs maze-foreign-envs", where, advice)
 
@@ -85,6 +86,18 @@ def makes_environments(found: Any) -> bool:
     """
     kind = _made(found)
     return kind is not None and _is_environment(kind) and not (kind is found and inspect.isabstract(found))
+
+
+def vector_class(found: Any) -> Any:
+    """Return a class of vectorised environments, which is built with `num_envs`; None for anything else."""
+    return found if isinstance(found, type) and issubclass(found, gymnasium.vector.VectorEnv) else None
+
+
+def lone(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> gymnasium.Env[Any, Any]:
+    """Return a single environment for a vectorised one of size one."""
+    from maze_core.envs.single_from_vector import LoneEnv
+
+    return LoneEnv(env)
 
 
 def is_of(found: Any, package: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
 from maze_core.envs.info_columns import InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
+from maze_core.envs.recorded_state import episode_key
 from maze_core.envs.spaces import allocate
 from maze_core.envs.tensor_envs import OnHost
 from maze_core.envs.vector import Episode, StepResult
@@ -60,6 +61,9 @@ class NativeVectorEnv:
         ConfigError: the environment does not state its autoreset mode, or a space is not supported.
         RunError: a reward or observation is not finite, or the environment raised.
     """
+
+    replays = False
+    """It begins new episodes, see `can_replay`."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], info_columns: Sequence[str] = ()) -> None:
         self._env = env
@@ -337,11 +341,6 @@ class NativeVectorEnv:
     def _place(self, i: int, begun: Any = False) -> str:
         next_one = bool(np.broadcast_to(begun, self.num_envs)[i])
         return place(i, int(self._episode[i]) + next_one, 0 if next_one else int(self._lengths[i]))
-
-
-def episode_key(state: Mapping[str, Any]) -> str:
-    """Return the key of the episode numbers in the state of environments: native ones have another than all others."""
-    return "native_episode" if "native_episode" in state else "episode"
 
 
 def _autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:

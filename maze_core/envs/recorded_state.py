@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ import numpy as np
 from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import Array, Each, check_state
 from maze_core.base.tree import Tree, copy_tree, map_tree, take_rows
-from maze_core.envs.native import NativeVectorEnv, episode_key
 from maze_core.envs.spaces import Specs, allocate, choices_of, flatten_space, space_specs
-from maze_core.envs.vector import agents_of, copies_of
+from maze_core.envs.vector import agents_of, can_replay, copies_of
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
@@ -31,7 +30,7 @@ class Recorded:
 
     def check(self, saved: Any, place: str) -> None:
         """Raise StateError if it is something else."""
-        if isinstance(self.env, NativeVectorEnv):
+        if not can_replay(self.env):
             check_state(saved, {}, place)
             check_state(saved, {episode_key(saved): _NUMBERS, "memory": MEMORIES}, place)
             return
@@ -54,6 +53,11 @@ class Recorded:
             "memory": MEMORIES,
         }
         check_state(saved, form, place)
+
+
+def episode_key(state: Mapping[str, Any]) -> str:
+    """Return the key of the episode numbers in the state of environments: native ones have another than all others."""
+    return "native_episode" if "native_episode" in state else "episode"
 
 
 def check_count(state: dict[str, Any], num_envs: int) -> np.ndarray:

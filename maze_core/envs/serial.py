@@ -29,7 +29,6 @@ from maze_core.envs.checks import (
     warn_not_replayed,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
@@ -50,6 +49,7 @@ from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.envs.events.event import EventSummary
 
 _NONE_ENDED = np.zeros(0, np.int64)
 _FALSE = np.False_

@@ -68,11 +68,6 @@ class LoneEnv(gymnasium.Env[Any, Any]):
         return next(iter(iterate(self._observations, observation)))
 
 
-def vector_class(found: Any) -> Any:
-    """Return a class of vectorised environments, which is built with `num_envs`; None for anything else."""
-    return found if isinstance(found, type) and issubclass(found, gymnasium.vector.VectorEnv) else None
-
-
 def _only_info(info: dict[str, Any]) -> dict[str, Any]:
     """Return the environment's entries; in gymnasium, `_key` marks the environments that have `key`."""
     return {

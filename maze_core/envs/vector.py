@@ -132,6 +132,11 @@ def agents_of(env: VectorEnv) -> tuple[str, ...]:
     return tuple(getattr(env, "agents", ()))
 
 
+def can_replay(env: VectorEnv) -> bool:
+    """Return True for environments that replay unfinished episodes; natively vectorised ones begin new episodes."""
+    return bool(getattr(env, "replays", True))
+
+
 def copies_of(env: VectorEnv) -> int:
     """Return the number of environments: of copies, where several agents have a row each."""
     return env.num_envs // max(1, len(agents_of(env)))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from maze_core.base.errors import ConfigError
-from maze_core.plugins.extensions import installed
-from maze_core.plugins.how_to_install import how_to_install
+from maze_core.plugins.extensions import installed, not_installed
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch
@@ -46,9 +44,5 @@ def repeated_steps(run: Run) -> RepeatedSteps | None:
         steps: RepeatedSteps | None = make(run)
         return steps
     if config.compile == "on":
-        raise ConfigError(
-            "compiled steps need maze-compile, which is not installed",
-            "compile",
-            f"Next: {how_to_install('maze-compile')}, or --set compile=off",
-        )
+        raise not_installed("compiled steps need", "maze-compile", "compile", ", or --set compile=off")
     return None

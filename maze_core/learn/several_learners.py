@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.extensions import installed
-from maze_core.plugins.how_to_install import how_to_install
+from maze_core.plugins.extensions import installed, not_installed
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -45,11 +44,7 @@ def is_installed() -> bool:
 def check_installed(learners: int) -> None:
     """Raise ConfigError where a run has several learners and no distribution has further ones."""
     if learners > 1 and not is_installed():
-        raise ConfigError(
-            "several learners need maze-learners, which is not installed",
-            "learners",
-            f"Next: {how_to_install('maze-learners')}, or --set learners=1",
-        )
+        raise not_installed("several learners need", "maze-learners", "learners", ", or --set learners=1")
 
 
 def further_learners(run: Run, parameters: Sequence[Tensor], modules: dict[str, nn.Module]) -> FurtherLearners:

@@ -18,10 +18,8 @@ from maze_core.models.distributions.chosen import (
 )
 from maze_core.models.inputs import critic_spaces
 from maze_core.models.memory_choice import MEMORY_SETTINGS, NONE, MemoryChoice, build_memory
-from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 from maze_core.models.scored_choices import ScoredHead, described_choices
-from maze_core.models.several.groups import GroupsConfig, own_actions
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith, is_set
@@ -34,7 +32,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.models.memory import Memory
+    from maze_core.models.normalizer import ObservationNormalizer
 
+GroupsConfig = Literal["shared", "per_actor"] | dict[str, tuple[str, ...]]
+"""How actors share networks: all of a kind, none, or those of each named group."""
 _OF_SAMPLES = ("temperature", "log_std_init")
 """Settings of distributions on which the most likely action does not depend."""
 
@@ -87,6 +88,8 @@ class ModelConfig(PluginConfig):
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters for one kind of actor, where several actors act, by the keys of its own actions."""
+        from maze_core.models.several.groups import own_actions
+
         return self.model_copy(update={"choice_features": own_actions(self.choice_features, kind)})
 
     @model_validator(mode="after")
@@ -140,7 +143,11 @@ def assemble_policy(
     # Statistics belong to positions, and choices have none.
     choices = {its.leaf for its in described_choices(observation_space, action_space, config.choice_features).values()}
     steady = {key: space for key, space in leaves.items() if key not in choices}
-    normalizer = ObservationNormalizer(steady) if config.normalize_observations else None
+    normalizer: ObservationNormalizer | None = None
+    if config.normalize_observations:
+        from maze_core.models.normalizer import ObservationNormalizer
+
+        normalizer = ObservationNormalizer(steady)
     encoder = make_encoder()
     critic_encoder = (make_critic_encoder or make_encoder)() if config.critic == "separate" else None
     policy = Policy(

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.base.tree import take_rows
-from maze_core.data.sequences import Sequences
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
+    from maze_core.data.sequences import Sequences
     from maze_core.models.distributions.base import TreeDistribution
     from maze_core.models.policy import Policy
 
@@ -101,4 +101,6 @@ def separate_rows(policy: Policy, count: int) -> Sequences | None:
     """Return rows as sequences of one, each at the beginning of an episode; None for a policy without memory."""
     if not remembers(policy):
         return None
+    from maze_core.data.sequences import Sequences
+
     return Sequences(np.ones(count, np.int64), policy.initial_state(count))

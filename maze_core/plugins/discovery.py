@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -17,9 +15,9 @@ from types import FunctionType
 from typing import Any
 
 from maze_core.base.bundled import published, publisher
-from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.errors import PluginError
 from maze_core.base.local_modules import is_current_folder
-from maze_core.base.terminal_text import plain, shown
+from maze_core.base.terminal_text import plain
 from maze_core.plugins.class_attributes import wrong_attribute
 from maze_core.plugins.distribution_facts import (
     applies,
@@ -29,7 +27,6 @@ from maze_core.plugins.distribution_facts import (
     normal,
     requirements_on,
 )
-from maze_core.plugins.how_to_install import how_to_install, installs_missing, uninstalled
 
 KINDS: Mapping[str, str] = {
     "algorithm": "maze.algorithms",
@@ -108,7 +105,9 @@ def load(kind: str, name: str) -> type[Any]:
     """
     found = claims(kind, name)
     if not found:
-        raise _unknown(kind, name)
+        from maze_core.plugins.how_to_install import unknown_plugin
+
+        raise unknown_plugin(kind, name)
     if len(found) > 1:
         raise PluginError(clash(found))
     (claim,) = found
@@ -144,6 +143,8 @@ def missing(kind: str, name: str) -> str:
     brings = publisher(kind, name.lower())
     if brings is None or any(found.distribution == brings for found in declared()):
         return ""
+    from maze_core.plugins.how_to_install import how_to_install
+
     return f"It comes with {brings}, which is not installed. Next: {how_to_install(brings)}"
 
 
@@ -261,7 +262,11 @@ def import_claim(claim: Declaration) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may raise anything at import, SystemExit too
-        why = damaged() if isinstance(error, UnicodeDecodeError) else installs_missing(error)
+        why = damaged() if isinstance(error, UnicodeDecodeError) else ""
+        if isinstance(error, ModuleNotFoundError):
+            from maze_core.plugins.how_to_install import installs_missing
+
+            why = installs_missing(error)
         raise PluginError(f"{claim.title} cannot be imported: {describe(error)}{place_in(error)}{why}") from error
 
 
@@ -285,51 +290,6 @@ def place_in(error: BaseException) -> str:
     if isinstance(error, SyntaxError | ImportError) or not frames:
         return ""
     return f" ({caller(error) or f'{Path(frames[-1].filename).name}, line {frames[-1].lineno}'})"
-
-
-_OF_YOUR_OWN = {
-    "policy": "\nA class of your own is named module:Class",
-    "callback": "\nA class of your own: --callback module:Class",
-    "schedule": "\nA class of your own is named module:Class",
-    "exploration": "\nA class of your own is named module:Class",
-}
-
-
-def _unknown(kind: str, name: str) -> ConfigError:
-    known = names(kind)
-    near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
-    near = [other for other in known if other.lower() in near]
-    own = _OF_YOUR_OWN.get(kind, "")
-    if any(name == found.name for found in declared() if found.kind == kind):
-        hint = f"It is installed, but {DISABLE} turns it off"
-    elif own and ":" in name:
-        hint = (
-            "A file cannot name a class. If you trust it, name it again on the command line, as in --set "
-            f"PATH={shown(name)}, or in your program"
-        )
-    elif advice := _hint(name) or missing(kind, name) or uninstalled(name):
-        hint = advice
-    elif near:
-        hint = f"Did you mean {' or '.join(near)}?{own}"
-    elif kind == "command" and not known:
-        hint = f"{CORE} is not installed, or its installation is outdated. Next: pip install it again"
-    elif kind == "command":
-        hint = "`maze --help` lists those that are installed"
-    else:
-        hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all{own}"
-    return ConfigError(f"unknown {kind} {shown(name)}", None if kind == "command" else kind, hint)
-
-
-def _hint(name: str) -> str:
-    """Return a distribution's hint for a name that no plugin has; usually empty."""
-    plain = name.lower().replace("_", "-")
-    exact = entries(HINTS, name.lower()) or entries(HINTS, plain)
-    for found in (*exact, *entries(HINTS, plain.partition("-")[0])):
-        with suppress(Exception):  # a broken hint must not hide the original error
-            hint = found.entry_point.load()
-            if callable(hint) or found in exact:
-                return str(hint(name) if callable(hint) else hint)
-    return ""
 
 
 def declared() -> tuple[Declaration, ...]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.how_to_install import how_to_install
 
 RECORDINGS = "maze.recordings"
 """The group of `demonstrations`, which loads recorded episodes for a run, and `rollout`, which plays a run's policy."""
@@ -52,6 +51,13 @@ def extension(group: str, name: str, what: str, distribution: str, where: str | 
     """
     found = installed(group, name)
     if found is None:
-        problem = f"{what} needs {distribution}, which is not installed"
-        raise ConfigError(problem, where, f"Next: {how_to_install(distribution)}")
+        raise not_installed(f"{what} needs", distribution, where)
     return found
+
+
+def not_installed(need: str, distribution: str, where: str | None, otherwise: str = "") -> ConfigError:
+    """Return the error about a `need`, such as `filming needs`, of a distribution; `otherwise`: what to do instead."""
+    from maze_core.plugins.how_to_install import how_to_install
+
+    problem = f"{need} {distribution}, which is not installed"
+    return ConfigError(problem, where, f"Next: {how_to_install(distribution)}{otherwise}")

@@ -1,20 +1,30 @@
-"""Says how to install what is missing: distributions published with the core, and those in the current folder."""
+"""Says what to do about plugins that are missing: what installs them, or which name is meant."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from maze_core.base.bundled import distributions
+from maze_core.base.errors import ConfigError
 from maze_core.base.files import names, read_bytes
 from maze_core.base.terminal_text import argument, shown
+from maze_core.plugins import discovery
 
 _ENTRY_POINTS_BYTES = 100_000
+_OF_YOUR_OWN = {
+    "policy": "\nA class of your own is named module:Class",
+    "callback": "\nA class of your own: --callback module:Class",
+    "schedule": "\nA class of your own is named module:Class",
+    "exploration": "\nA class of your own is named module:Class",
+}
 
 
 def how_to_install(distribution: str) -> str:
@@ -61,6 +71,44 @@ def uninstalled(name: str) -> str:
                     f"{shown(folder)} in the current folder declares it, but the plugins of a folder are unknown until "
                     "they are installed (docs/guide/trust.md). Next: pip install -e ."
                 )
+    return ""
+
+
+def unknown_plugin(kind: str, name: str) -> ConfigError:
+    """Return the error for a name that no plugin has."""
+    known = discovery.names(kind)
+    near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
+    near = [other for other in known if other.lower() in near]
+    own = _OF_YOUR_OWN.get(kind, "")
+    if any(name == found.name for found in discovery.declared() if found.kind == kind):
+        hint = f"It is installed, but {discovery.DISABLE} turns it off"
+    elif own and ":" in name:
+        hint = (
+            "A file cannot name a class. If you trust it, name it again on the command line, as in --set "
+            f"PATH={shown(name)}, or in your program"
+        )
+    elif advice := _hint(name) or discovery.missing(kind, name) or uninstalled(name):
+        hint = advice
+    elif near:
+        hint = f"Did you mean {' or '.join(near)}?{own}"
+    elif kind == "command" and not known:
+        hint = f"{discovery.CORE} is not installed, or its installation is outdated. Next: pip install it again"
+    elif kind == "command":
+        hint = "`maze --help` lists those that are installed"
+    else:
+        hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all{own}"
+    return ConfigError(f"unknown {kind} {shown(name)}", None if kind == "command" else kind, hint)
+
+
+def _hint(name: str) -> str:
+    """Return a distribution's hint for a name that no plugin has; usually empty."""
+    plain = name.lower().replace("_", "-")
+    exact = discovery.entries(discovery.HINTS, name.lower()) or discovery.entries(discovery.HINTS, plain)
+    for found in (*exact, *discovery.entries(discovery.HINTS, plain.partition("-")[0])):
+        with suppress(Exception):  # a broken hint must not hide the original error
+            hint = found.entry_point.load()
+            if callable(hint) or found in exact:
+                return str(hint(name) if callable(hint) else hint)
     return ""
 
 

@@ -1,13 +1,12 @@
-"""Start, resume, open and train runs. `RunContext` and the CLI are built on this."""
+"""Start and train runs; `saved_run` opens and resumes saved ones. `RunContext` and the CLI are built on both."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from maze_core.base.errors import ConfigError, LostError, RunError
 from maze_core.base.files import write_bytes
@@ -16,10 +15,8 @@ from maze_core.base.interruption import graceful_interrupts
 from maze_core.base.process_state import borrowed_rng, process_turn, torch_threads
 from maze_core.base.seeding import draw_seed
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
-from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins import discovery
-from maze_core.plugins.config.assembly import INSTALLED, Assembly
-from maze_core.plugins.config.record import CONFIG, ID
+from maze_core.plugins.config.record import ID
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.extensions import the_claim
@@ -27,34 +24,15 @@ from maze_core.run.building import initialize
 from maze_core.run.loop import train as train_loop
 from maze_core.run.report import RunSummary
 from maze_core.run.run import Run
-from maze_core.run.saved.fork import fork_directory
 from maze_core.run.saved.run_dir import (
     NETWORK,
     check_disk_space,
     create_run_dir,
     discard_run_dir,
-    find_run,
     lock,
     remove_run_dir,
 )
 from maze_core.run.saved.run_record import describe_run, note_summary, observers, spaces_of, write_config
-from maze_core.run.saved.saved_run import check_end, open_policy, reopen
-
-if TYPE_CHECKING:
-    from maze_core.plugins.config.raw import Raw
-
-__all__ = [
-    "branch",
-    "carry_out",
-    "fork",
-    "open_policy",
-    "reopen",
-    "resume",
-    "start",
-    "to_its_end",
-    "train",
-    "training_session",
-]
 
 PICTURES = "maze.pictures"
 """The entry-point group for drawing: `network` is called with the policy and a title, and returns an SVG."""
@@ -228,60 +206,3 @@ def train(
     """Train a new run to its end, see `to_its_end`. Arguments and errors as for `start`."""
     with closing(start(config, run_dir, init_from, preset=preset)) as run:
         return to_its_end(run)
-
-
-def resume(
-    run_dir: Path,
-    overrides: Sequence[str] = (),
-    checkpoint: str = "last",
-    *,
-    assembly: Assembly = INSTALLED,
-    agreed: Raw | None = None,
-) -> RunSummary:
-    """Continue a saved run to its end, see `to_its_end`. Arguments and errors as for `reopen`."""
-    with closing(reopen(run_dir, overrides, checkpoint, assembly=assembly, agreed=agreed)) as run:
-        return to_its_end(run)
-
-
-def fork(
-    parent: Path, overrides: Sequence[str] = (), checkpoint: str = "last", run_dir: Path | None = None
-) -> RunSummary:
-    """Train a new run that begins where a saved one was, see `to_its_end`. Arguments and errors as for `branch`."""
-    with closing(branch(parent, overrides, checkpoint, run_dir=run_dir)) as run:
-        return to_its_end(run)
-
-
-def branch(
-    parent: Path,
-    overrides: Sequence[str] = (),
-    checkpoint: str = "last",
-    *,
-    run_dir: Path | None = None,
-    assembly: Assembly = INSTALLED,
-    agreed: Raw | None = None,
-) -> Run:
-    """Open a new run with the exact state of a checkpoint of another one. Close the run when done with it.
-
-    Args:
-        parent: the run directory that it begins from, which stays as it is.
-        overrides: as for `reopen`: what cannot change in a resumed run cannot change here.
-        checkpoint: last, previous or best.
-        run_dir: the new run's own folder, new or empty; None: beside that of the parent.
-        assembly: makes the configuration.
-        agreed: as for `reopen`.
-
-    Raises:
-        ConfigError: as for `reopen`, also where nothing would be left to train; no folder is left.
-        CheckpointError: as for `reopen`.
-    """
-    named = find_run(parent)
-    Assembly(said_classes((), overrides, assembly.load)).load_saved_config(named / CONFIG, overrides, agreed)
-    with ExitStack() as undo:
-        child = fork_directory(named, run_dir, checkpoint)
-        undo.callback(remove_run_dir, child)
-        run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=named)
-        undo.callback(run.close)
-        run.forked_from = named
-        check_end(run, parent, "fork")
-        undo.pop_all()
-    return run

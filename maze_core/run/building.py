@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import isolated_rng
@@ -16,10 +16,7 @@ from maze_core.learn.learner import Learner, plugins_optimizer
 from maze_core.learn.repeated_steps import repeated_steps
 from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
-from maze_core.models.normalizer import ObservationNormalizer
-from maze_core.models.several.actor_normalizer import ActorNormalizer
 from maze_core.plugins.config.assembly import policy_part
-from maze_core.run.estimation import estimate_statistics
 from maze_core.run.notes import notes_of
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.saved.manifest import MODEL
@@ -100,9 +97,12 @@ def _build_checked_policy(run: Run) -> None:
 
 
 def _estimate_statistics(run: Run) -> None:
-    normalizer = getattr(run.policy, "normalizer", None)
-    if isinstance(normalizer, ObservationNormalizer | ActorNormalizer) and normalizer.estimation.steps:
-        policy = policy_part(normalizer.estimation.policy, "policy", run.config.model)
+    normalizer: Any = getattr(run.policy, "normalizer", None)
+    estimation = getattr(normalizer, "estimation", None)  # a normaliser of others may have none
+    if estimation is not None and estimation.steps:
+        from maze_core.run.estimation import estimate_statistics
+
+        policy = policy_part(estimation.policy, "policy", run.config.model)
         estimate_statistics(normalizer, run.environments.evaluation, run.seed, policy)
 
 

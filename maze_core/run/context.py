@@ -36,6 +36,7 @@ from maze_core.run.parts import (
     wrapper_classes,
 )
 from maze_core.run.python_words import in_python_words
+from maze_core.run.saved import saved_run
 from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class RunContext:
 
         A run built from Python objects needs them again: build the context as before and call `resume`.
         """
-        return cls._of(api.reopen(Path(run_dir), as_texts(overrides), checkpoint), trains=True)
+        return cls._of(saved_run.reopen(Path(run_dir), as_texts(overrides), checkpoint), trains=True)
 
     @classmethod
     def fork(
@@ -163,7 +164,7 @@ class RunContext:
         new run's own folder, by default one beside the other. Errors as for `reopen`.
         """
         folder = None if new_dir is None else as_path("new_dir", new_dir)
-        return cls._of(api.branch(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
+        return cls._of(saved_run.branch(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
 
     @classmethod
     def open(
@@ -175,7 +176,7 @@ class RunContext:
         last if there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
         where. A run built from Python objects needs them again: build the context as before and call `load`.
         """
-        return cls._of(api.open_policy(Path(run_dir), checkpoint, as_texts(overrides)), trains=False)
+        return cls._of(saved_run.open_policy(Path(run_dir), checkpoint, as_texts(overrides)), trains=False)
 
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:
@@ -242,7 +243,10 @@ class RunContext:
         self.close()
         assembly: dict[str, Any] = {"assembly": self._assembly, "agreed": self.config.model_dump(mode="json")}
         saved = Path(run_dir), self._changes, checkpoint
-        self._run = api.branch(*saved, run_dir=self._run_dir, **assembly) if fork else api.reopen(*saved, **assembly)
+        if fork:
+            self._run = saved_run.branch(*saved, run_dir=self._run_dir, **assembly)
+        else:
+            self._run = saved_run.reopen(*saved, **assembly)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
         return api.carry_out(self._run)
 
@@ -253,7 +257,7 @@ class RunContext:
         """
         self.close()
         agreed = self.config.model_dump(mode="json")
-        self._run = api.open_policy(
+        self._run = saved_run.open_policy(
             Path(run_dir), checkpoint, wrapper_classes(self.config), assembly=self._assembly, agreed=agreed
         )
         self.config, self._trains = self._run.config, False

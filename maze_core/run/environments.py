@@ -11,8 +11,7 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.checks import check_apart
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
-from maze_core.envs.wrappers.remembering import advice_for, forgotten, remembering
-from maze_core.models.several.groups import needs_agent_ids
+from maze_core.models.building import needs_agent_ids
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
@@ -88,15 +87,25 @@ class RunEnvironments:
 
     def forgotten(self) -> str | None:
         """Return a note about a wrapper whose state cannot be saved; None: there is none."""
+        if not self._may_remember:
+            return None
+        from maze_core.envs.wrappers.remembering import forgotten
+
         builder = self.builder("trial")
-        unknown = any("attributes" in state for memory in self.kind.memory for state in memory)
-        return forgotten(lambda: builder.single(0)) if unknown and not self.kind.agents else None
+        return forgotten(lambda: builder.single(0))
+
+    @property
+    def _may_remember(self) -> bool:
+        """True where a wrapper of others has attributes, which may be what it remembers."""
+        return not self.kind.agents and any("attributes" in state for memory in self.kind.memory for state in memory)
 
     @cached_property
     def _remembering(self) -> tuple[str, str] | None:
         """The wrapper of others that remembers what a policy sees, and what to do without it; None: there is none."""
-        if self.kind.agents or not any("attributes" in state for memory in self.kind.memory for state in memory):
+        if not self._may_remember:
             return None
+        from maze_core.envs.wrappers.remembering import advice_for, remembering
+
         with releasing(self.builder("trial").single(0)) as env:
             name = remembering(env)
         advice = "" if name is None else advice_for(name)

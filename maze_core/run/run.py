@@ -21,7 +21,7 @@ from maze_core.learn import answers
 from maze_core.learn.checks import check_run
 from maze_core.learn.several_learners import check_installed, check_learners
 from maze_core.models.blocks import for_evaluation
-from maze_core.models.several.actor_policy import build_policy
+from maze_core.models.building import build_policy
 from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.run.environments import RunEnvironments

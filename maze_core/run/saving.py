@@ -11,11 +11,10 @@ from maze_core.base.process_state import global_states
 from maze_core.base.saved_state import OrLeftOut, OrNone, Text, check_state, form_of, varies
 from maze_core.base.seeding import GeneratorState
 from maze_core.envs.recorded_state import MEMORIES
-from maze_core.run.saved.append_only import GrowingFile
+from maze_core.run.saved.append_only import METRICS_FILE, GrowingFile
 from maze_core.run.saved.checkpoint import Checkpoint, write_checkpoint
 from maze_core.run.saved.kept_state import KeptState
 from maze_core.run.saved.manifest import CHECKPOINTS, MODEL, STATE, states
-from maze_core.run.saved.metrics_file import METRICS_FILE
 from maze_core.run.saved.run_dir import REPLAY
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from maze_core.data.rollout import carried_rows
 from maze_core.envs.several.agents import Round
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import flatten_space
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, Script, in_turns
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -49,7 +49,7 @@ def api(monkeypatch):
         return call
 
     fake = SimpleNamespace(**{kind: answer(kind) for kind in ("train", "resume", "evaluate_saved")})
-    for module in ("api", "episodes.saved_evaluation"):
+    for module in ("api", "saved.saved_run", "episodes.saved_evaluation"):
         monkeypatch.setitem(sys.modules, f"maze_core.run.{module}", fake)
     return calls
 

@@ -13,7 +13,7 @@ from maze_core.data.batch import Batch
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run import api
+from maze_core.run.saved import saved_run
 
 
 class Watch(Plugin):
@@ -145,7 +145,7 @@ def test_a_resumed_run_goes_on_exactly_with_rmsprop_and_with_no_other(quick, who
     parts.train(1)
     parts.close()
     with pytest.raises(CheckpointError, match=r"algorithm.optimizer cannot change here: .*state/0 should be a mapping"):
-        api.reopen(parts.run_dir, ["algorithm.optimizer=adam"])
+        saved_run.reopen(parts.run_dir, ["algorithm.optimizer=adam"])
     again = quick("CartPole-v1", "a2c")
     again.resume(parts.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))

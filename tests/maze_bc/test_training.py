@@ -22,6 +22,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved import saved_run
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.assemblies import assembly_of
 from tests.bomb import bomb
@@ -245,7 +246,7 @@ def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_
     child = Forked(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
     log = run_dir / "metrics.jsonl"
     kill_after(child, run_dir, epochs=5)
-    api.resume(run_dir)
+    saved_run.resume(run_dir)
     api.train(assemble("bc", CART, "none", flags=values), whole)
     assert_same(whole_state(run_dir), whole_state(whole))
     assert_same(whole_state(run_dir, "best"), whole_state(whole, "best"))

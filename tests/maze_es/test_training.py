@@ -22,6 +22,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins.config.assembly import assemble
 from maze_core.run import api
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved import saved_run
 from tests.forked import Forked
 from tests.killed import kill_after
 
@@ -82,7 +83,7 @@ def test_kill_and_resume(tmp_path, whole_state, assert_same):
     command = ["train", "es", "--env", "CartPole-v1", "--preset", "none", "--run-dir", run_dir, *texts]
     process = Forked(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
     kill_after(process, run_dir, random.randint(1, 4), random.random() / 10)
-    api.resume(run_dir)
+    saved_run.resume(run_dir)
     whole = tmp_path / "whole"
     api.train(assemble("es", "CartPole-v1", "none", flags=values), whole)
     assert_same(whole_state(run_dir), whole_state(whole))

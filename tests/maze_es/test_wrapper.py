@@ -9,7 +9,7 @@ from maze_es.wrapper import PolicyWrapper, WrappedPolicy
 
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.run import api
+from maze_core.run.saved import saved_run
 from tests.assemblies import assembly_of
 
 
@@ -62,7 +62,7 @@ def test_the_searched_policy_learns_and_is_saved(wrapped):
     changed = {name for name, value in context.policy.state_dict().items() if not value.equal(before[name])}
     assert {name.split(".")[1] for name in changed} == {"encoder", "heads", "normalizer"}
     context.close()
-    again = api.open_policy(context.run_dir, assembly=assembly_of(context.run))
+    again = saved_run.open_policy(context.run_dir, assembly=assembly_of(context.run))
     assert isinstance(again.policy, WrappedPolicy)
     again.close()
 

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
+from maze_core.run.saved import saved_run
 from tests.assemblies import assembly_of
 
 LOCAL = {"runner.name": "local", "evaluation.num_envs": 1}
@@ -136,7 +137,7 @@ def test_a_run_moves_from_one_process_to_several_and_back(small):
     assembly = assembly_of(context.run)
     context.close()
     for epoch, runner in ((2, "local"), (3, "dev")):
-        with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], assembly=assembly)) as run:
+        with closing(saved_run.reopen(context.run_dir, [f"runner.name={runner}"], assembly=assembly)) as run:
             run.until_epoch = epoch
             assert api.carry_out(run).epochs == epoch
             assert run.env_steps == epoch * 2 * 4 * 9

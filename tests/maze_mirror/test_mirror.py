@@ -16,7 +16,7 @@ from maze_mirror.store import Store
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.record import read_record
 from maze_core.plugins.manager import Hooks
-from maze_core.run import api
+from maze_core.run.saved import saved_run
 
 
 def contents(folder):
@@ -282,7 +282,7 @@ def test_the_same_run_continues_at_its_address(quick, breaking, address, tmp_pat
     with quick("CartPole-v1", overrides=mirrored(address)) as context:
         context.train()
     more = ["algorithm.n_epochs=3", f"callbacks.mirror.to={address}"]
-    api.resume(context.run_dir, more)
+    saved_run.resume(context.run_dir, more)
     assert fetch_run(address, tmp_path / "fetched")[1].epoch == 3
 
 
@@ -291,9 +291,9 @@ def test_a_directory_whose_run_was_continued_elsewhere_is_refused(quick, breakin
         context.train()
     fetched, _ = fetch_run(address, tmp_path / "fetched")
     more = ["algorithm.n_epochs=3", f"callbacks.mirror.to={address}"]
-    api.resume(fetched, more)
+    saved_run.resume(fetched, more)
     with pytest.raises(ConfigError, match="holds this run as it was continued elsewhere, with 3 epochs"):
-        api.resume(context.run_dir, more)
+        saved_run.resume(context.run_dir, more)
     assert fetch_run(address, tmp_path / "third")[1].epoch == 3
 
 

@@ -267,7 +267,7 @@ def test_a_run_is_rolled_out_as_json(run_dir, tmp_path):
 
 
 def test_a_deterministic_rollout_takes_the_most_likely_actions(run_dir, tmp_path):
-    from maze_core.run.api import open_policy
+    from maze_core.run.saved.saved_run import open_policy
 
     maze(run_dir, "-n", 2, "--seed", 5, "--deterministic", "--record", tmp_path / "demos")
     run = open_policy(run_dir)

@@ -21,10 +21,10 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.run import Run
+from maze_core.run.saved import saved_run
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.saved.kept_state import KeptState
 from tests.assemblies import assembly_of
@@ -110,7 +110,7 @@ def test_kill_9_with_memory_masks_and_several_actors_ends_bit_equal(sac, tmp_pat
 def sequences_of(run_dir):
     """The rows of the last checkpoint and where sequences begin in them, as a new process finds them."""
     assembly = Assembly(overlay({("env", "factory"): FactorySource.of(Carousel)}))
-    with closing(api.reopen(run_dir, ["algorithm.n_epochs=9"], assembly=assembly)) as run:
+    with closing(saved_run.reopen(run_dir, ["algorithm.n_epochs=9"], assembly=assembly)) as run:
         replay = run.algorithm.kept["collector"].replay
         index = replay.selector.index
         records = index.sequences.read(index.sequences.oldest, index.sequences.rows - index.sequences.oldest)
@@ -233,7 +233,7 @@ def test_damaged_replay_data_are_one_clear_error_and_the_policy_is_still_there(s
     data[20] ^= 1
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match="is damaged") as caught:
-        api.reopen(context.run_dir, ["algorithm.n_epochs=5"], assembly=assembly_of(context.run))
+        saved_run.reopen(context.run_dir, ["algorithm.n_epochs=5"], assembly=assembly_of(context.run))
     assert str(path) in str(caught.value)
     assert np.isfinite(
         evaluate_saved(context.run_dir, episodes=1, assembly=assembly_of(context.run)).metrics["eval/return_mean"]
@@ -252,5 +252,5 @@ def test_a_run_of_named_parts_is_resumed_from_its_directory_alone(tmp_path):
     values = {"algorithm.initial_buffer_size": 20, "algorithm.n_epochs": 2, "algorithm.epoch_length": 3} | QUICK
     with RunContext("CartPole-v1", "sac", overrides=values, seed=1, silent=True, run_dir=tmp_path / "r") as context:
         context.train()
-    summary = api.resume(tmp_path / "r", ["algorithm.n_epochs=3"])
+    summary = saved_run.resume(tmp_path / "r", ["algorithm.n_epochs=3"])
     assert (summary.epochs, summary.updates) == (3, 9)

@@ -14,8 +14,8 @@ from maze_sac.turns import decide_in_turns
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.turns import TurnEnv
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import build_policy
 
 ROWS = 30
 

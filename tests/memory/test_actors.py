@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.turns import Carousel
-from maze_onpolicy.collect.sampler import critic_memory_after
+from maze_onpolicy.data.pieces import critic_memory_after
 from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -16,8 +16,9 @@ from maze_core.data.sequences import Sequences
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import ActorPolicy, build_policy
+from maze_core.models.several.actor_policy import ActorPolicy
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.run.context import RunContext
 

@@ -12,8 +12,8 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.data.sequences import Sequences
 from maze_core.envs.several.vector_env import AgentsVectorEnv
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

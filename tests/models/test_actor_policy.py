@@ -15,8 +15,9 @@ from torch import nn
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import ActorPolicy, batchable, build_policy, probe
+from maze_core.models.several.actor_policy import ActorPolicy, batchable, probe
 
 GROUPS = {
     "shared": "shared",

@@ -14,8 +14,8 @@ from maze_core.data.batch import to_tensors
 from maze_core.data.sequences import Sequences
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import build_policy
 from maze_core.models.several.critics import summed_values
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -16,9 +16,9 @@ from torch import nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.turns import Turn, TurnEnv
+from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.scored_choices import DescribedChoices, ScoredHead
-from maze_core.models.several.actor_policy import build_policy
 from maze_core.run.context import RunContext
 from tests.described import COUNT, FEATURES, Colours
 from tests.maze_export.test_export import check_by_hand

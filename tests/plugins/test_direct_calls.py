@@ -15,7 +15,7 @@ from maze_core.models.distributions.chosen import check_head
 from maze_core.models.distributions.discrete import Categorical
 from maze_core.models.distributions.family import Family
 from maze_core.models.memory import Memory
-from maze_core.models.memory_choice import check_memory
+from maze_core.models.memory_check import check_memory
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import env_config
 from maze_core.plugins.config.base import PluginConfig

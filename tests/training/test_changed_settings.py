@@ -10,13 +10,13 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run import api
+from maze_core.run.saved import saved_run
 
 
 def resumed(context, *overrides):
     """Return the unfinished run of a context, which is closed, with other settings."""
     context.close()
-    return closing(api.reopen(context.run_dir, list(overrides)))
+    return closing(saved_run.reopen(context.run_dir, list(overrides)))
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,6 @@ def test_what_a_callback_made_of_an_optimizer_stays_where_the_configuration_does
     assert {group["lr"] for group in groups(context.run)} == {0.01 * (1 - 3 / 8)}
     context.close()
     assembly = Assembly(overlay({("callback", "extra"): Extra}))
-    with closing(api.reopen(context.run_dir, ["algorithm.lr=0.5"], assembly=assembly)) as again:
+    with closing(saved_run.reopen(context.run_dir, ["algorithm.lr=0.5"], assembly=assembly)) as again:
         ours, plugins = groups(again)
         assert (ours["eps"], ours["lr"], plugins["lr"]) == (0.25, 0.5, 0.5)

@@ -14,6 +14,7 @@ import torch
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, ConfigError, PluginError, RunError
 from maze_core.run import api
+from maze_core.run.saved import saved_run
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.manifest import FORMAT, checkpoints, is_whole
 from tests.assemblies import assembly_of
@@ -182,7 +183,7 @@ def test_a_run_that_fails_after_a_resume_from_the_checkpoint_before_does_not_pra
     quick, whole_state, metrics, monkeypatch
 ):
     run_dir, *_ = damaged_run(quick, whole_state, metrics)
-    run = api.reopen(run_dir, checkpoint="previous", assembly=assembly_of(quick().run))
+    run = saved_run.reopen(run_dir, checkpoint="previous", assembly=assembly_of(quick().run))
 
     def fail(*_):
         raise RunError("broken")

@@ -19,7 +19,7 @@ from maze_core.plugins.config import checksummed_yaml
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.record import read_record, write_record
 from maze_core.run import api
-from maze_core.run.saved import run_record
+from maze_core.run.saved import run_record, saved_run
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from tests.run_records import record_of
 
@@ -126,7 +126,7 @@ def test_a_resume_that_is_killed_while_it_changes_the_configuration(run, trained
     for module in (files, run_record):
         monkeypatch.setattr(module, "write_bytes", killed)
     with pytest.raises(KeyboardInterrupt):
-        api.resume(run, ["algorithm.n_epochs=5"])
+        saved_run.resume(run, ["algorithm.n_epochs=5"])
     monkeypatch.undo()
     assert len(read_record(run)["config_sha256"]) == [1, 2, 2, 1][writes]
     for name, command in commands(run).items():
@@ -211,10 +211,10 @@ def test_damage_in_the_metrics_is_said_once_and_keeps_nobody_from_training(run, 
     assert [line for line in said if str(path) in line] == [line for line in said if words in line]
     assert sum(words in line for line in said) == 1
     with pytest.warns(RuntimeWarning, match=f"{path}.*{words}"):
-        api.resume(run, ["algorithm.n_epochs=5"])
+        saved_run.resume(run, ["algorithm.n_epochs=5"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with closing(api.reopen(run, ["algorithm.n_epochs=6"])):
+        with closing(saved_run.reopen(run, ["algorithm.n_epochs=6"])):
             pass
     assert json.loads(path.read_text().splitlines()[-1])["epoch"] == 5
     assert not any(str(path) in line for line in maze("runs", "compare", run)[1])
@@ -229,9 +229,9 @@ def test_metrics_are_nothing_to_speak_of_where_all_is_well(run):
         warnings.simplefilter("error")
         for checkpoint in ("last", "previous"):
             assert not any(str(path) in line for line in maze("runs", "list", run)[1])
-            with closing(api.reopen(run, ["algorithm.n_epochs=9"], checkpoint)):
+            with closing(saved_run.reopen(run, ["algorithm.n_epochs=9"], checkpoint)):
                 pass
-        api.resume(run, ["algorithm.n_epochs=5"], "previous")
+        saved_run.resume(run, ["algorithm.n_epochs=5"], "previous")
     assert [each["epoch"] for each in without_times(path.read_text().splitlines())] == [1, 2, 3, 4, 5]
     assert not any(str(path) in line for line in maze("runs", "list", run)[1])
 

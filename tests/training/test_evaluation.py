@@ -18,8 +18,8 @@ from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import INSTALLED
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run import api
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved import saved_run
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.assemblies import assembly_of
 
@@ -169,7 +169,7 @@ def test_the_normaliser_is_saved_and_loaded_with_the_policy(quick):
     env = Workshop()
     observations = [env.reset(seed=seed)[0] for seed in range(20)]
     expected = [context.compute_action(each) for each in observations]
-    opened = api.open_policy(context.run_dir, "last", assembly=assembly_of(context.run))
+    opened = saved_run.open_policy(context.run_dir, "last", assembly=assembly_of(context.run))
     again = quick(Workshop, overrides=NORMALISED, model="template")
     again.run.policy.load_state_dict(opened.policy.state_dict())
     for observation, action in zip(observations, expected, strict=True):

@@ -7,8 +7,8 @@ import pytest
 from maze_core import Plugin, RunContext, hookimpl
 from maze_core.base.errors import ConfigError
 from maze_core.plugins.config.record import read_record, write_record
-from maze_core.run import api
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved import saved_run
 
 
 class Watch(Plugin):
@@ -58,7 +58,7 @@ def test_callbacks_that_only_observe_are_left_out_with_one_line(trained, capsys)
 def test_a_run_is_not_resumed_without_them(trained):
     context = trained(watch=Watch)
     with pytest.raises(ConfigError, match=r"callbacks\.watch\.name: unknown callback 'watch'"):
-        api.reopen(context.run_dir, ["algorithm.n_epochs=3"])
+        saved_run.reopen(context.run_dir, ["algorithm.n_epochs=3"])
 
 
 def test_a_callback_with_a_part_in_the_policy_is_needed(trained):

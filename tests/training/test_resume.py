@@ -21,6 +21,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes import run_evaluation
+from maze_core.run.saved import saved_run
 from tests.bomb import bomb
 from tests.interrupted import interrupted
 from tests.killed import kill_after, wait_for
@@ -79,7 +80,7 @@ def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_sam
         number, pause = chance.randint(first, first + 3), chance.random() / 20
         print("killed after epoch", number, "and", pause, "seconds")
         kill_after(process, run_dir, number, pause)
-    api.resume(run_dir)
+    saved_run.resume(run_dir)
     whole = tmp_path / "whole"
     api.train(assemble(algorithm, env, "none", flags=values), whole)
     assert_same(whole_state(run_dir), whole_state(whole))
@@ -332,13 +333,13 @@ def test_a_finished_run_is_not_trained_on_unless_its_end_is_raised(tmp_path, who
     flags["algorithm.lr_schedule"] = "constant"  # the default follows the end: raised, it is another run
     api.train(assemble("ppo", "CartPole-v1", "none", flags=flags), tmp_path / "a")
     with pytest.raises(ConfigError, match=r"is finished \(2 epochs, 320 steps\)\n.*--set algorithm.n_epochs=4"):
-        api.resume(tmp_path / "a")
-    api.resume(tmp_path / "a", ["algorithm.n_epochs=4"])
+        saved_run.resume(tmp_path / "a")
+    saved_run.resume(tmp_path / "a", ["algorithm.n_epochs=4"])
     api.train(assemble("ppo", "CartPole-v1", "none", flags=flags | {"algorithm.n_epochs": 4}), tmp_path / "b")
     assert_same(whole_state(tmp_path / "a"), whole_state(tmp_path / "b"))
     assert RunContext.reopen(tmp_path / "a", {"algorithm.n_epochs": 5}).config.algorithm.n_epochs == 5
     with pytest.raises(ConfigError, match="is finished"):
-        api.reopen(tmp_path / "a", ["algorithm.n_epochs=4"])
+        saved_run.reopen(tmp_path / "a", ["algorithm.n_epochs=4"])
     assert load_run_config(tmp_path / "a" / "config.yaml").algorithm.n_epochs == 5  # of the override that worked
 
 
@@ -347,7 +348,7 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
     context.train(1)
     context.close()
     run_dir = context.run_dir
-    run = api.reopen(run_dir, ["algorithm.lr=0.5", "algorithm.n_rollout_steps=5"])
+    run = saved_run.reopen(run_dir, ["algorithm.lr=0.5", "algorithm.n_rollout_steps=5"])
     api.carry_out(run)
     run.close()
     assert {group["lr"] for group in run.learner.optimizer.param_groups} == {0.5}
@@ -374,7 +375,7 @@ def test_what_it_may_not(quick, whole_state, assert_same, override, message):
     context.close()
     before = (context.run_dir / "config.yaml").read_text()
     with pytest.raises(Exception, match=f"(?s){message}") as caught:
-        api.reopen(context.run_dir, [override])
+        saved_run.reopen(context.run_dir, [override])
     assert caught.value.exit_code == 2
     assert (context.run_dir / "config.yaml").read_text() == before
 
@@ -384,7 +385,7 @@ def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
     half = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
     half.train(2)
     half.close()
-    run = api.reopen(half.run_dir, ["runner.name=local", "algorithm.num_envs=3", "runner.workers=2"])
+    run = saved_run.reopen(half.run_dir, ["runner.name=local", "algorithm.num_envs=3", "runner.workers=2"])
     with closing(run):
         api.carry_out(run)
     whole = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
@@ -412,7 +413,7 @@ def test_another_number_of_environments_is_refused_in_one_line(quick, algorithm,
     context.train(1)
     context.close()
     with pytest.raises(ConfigError, match=r"^algorithm\.num_envs: the saved run steps 3 environments in parallel"):
-        api.reopen(context.run_dir, ["algorithm.num_envs=2"])
+        saved_run.reopen(context.run_dir, ["algorithm.num_envs=2"])
 
 
 def test_a_signal_just_before_the_first_update_is_not_lost(quick, monkeypatch):

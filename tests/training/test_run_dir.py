@@ -14,10 +14,9 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
 from maze_core.base.errors import CheckpointError, ConfigError, MazeError
-from maze_core.run import api
 from maze_core.run.building import load_parameters
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
-from maze_core.run.saved import run_dir
+from maze_core.run.saved import run_dir, saved_run
 from maze_core.run.saved.run_dir import create_run_dir, find_run, lock
 from tests.assemblies import assembly_of
 from tests.training.dying import dying
@@ -116,7 +115,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_said_so(quick, tmp
         (begun / name).parent.mkdir(parents=True, exist_ok=True)
         (begun / name).write_bytes((whole / name).read_bytes() if (whole / name).is_file() else b"")
     said = "a run without a checkpoint, which was killed before its first one or has just started"
-    for use in (api.resume, evaluate_saved, lambda path: load_parameters(None, path)):
+    for use in (saved_run.resume, evaluate_saved, lambda path: load_parameters(None, path)):
         with pytest.raises(MazeError, match=f"{begun} holds {said}") as caught:
             use(begun)
         assert caught.value.exit_code == 2
@@ -139,10 +138,10 @@ def test_every_moment_of_a_start_is_one_to_begin_anew_or_to_go_on_from(quick, tm
         except ConfigError as error:
             outcome = "maze resume" in str(error)
             if outcome:
-                api.reopen(run_dir, assembly=context._assembly).close()
+                saved_run.reopen(run_dir, assembly=context._assembly).close()
             else:
                 with pytest.raises(MazeError, match="it cannot be resumed"):
-                    api.reopen(run_dir, assembly=context._assembly)
+                    saved_run.reopen(run_dir, assembly=context._assembly)
         if not disk.dead:
             break
     assert at > 20
@@ -201,10 +200,10 @@ def test_one_process_at_a_time(quick):
         with pytest.raises(ConfigError, match="another process"):
             context.train()
         with pytest.raises(ConfigError, match="another process"):
-            api.reopen(context.run_dir, ["algorithm.n_epochs=9"], assembly=assembly_of(context.run))
+            saved_run.reopen(context.run_dir, ["algorithm.n_epochs=9"], assembly=assembly_of(context.run))
         assert (context.run_dir / "config.yaml").read_text() == before
         with closing(
-            api.open_policy(context.run_dir, assembly=assembly_of(context.run))
+            saved_run.open_policy(context.run_dir, assembly=assembly_of(context.run))
         ) as run:  # looking on is allowed
             assert run.epoch == 1
     assert context.train().epochs == 3
@@ -215,7 +214,7 @@ def test_no_run_is_said_so(tmp_path):
         with pytest.raises(ConfigError, match=f"{path} is not a run directory"):
             find_run(path)
         with pytest.raises(ConfigError, match="is not a run directory"):
-            api.resume(path)
+            saved_run.resume(path)
         with pytest.raises(ConfigError, match="is not a run directory"):
             evaluate_saved(path)
 
@@ -225,9 +224,9 @@ def test_a_checkpoint_that_is_not_there(quick):
     run_dir = context.run_dir
     context.close()
     with pytest.raises(CheckpointError, match="has no checkpoint best; it has last"):
-        api.reopen(run_dir, checkpoint="best", assembly=assembly_of(context.run))
+        saved_run.reopen(run_dir, checkpoint="best", assembly=assembly_of(context.run))
     with pytest.raises(CheckpointError, match=r"has no checkpoint \.\./\.\./x"):
-        api.reopen(run_dir, checkpoint="../../x", assembly=assembly_of(context.run))
+        saved_run.reopen(run_dir, checkpoint="../../x", assembly=assembly_of(context.run))
 
 
 def test_a_configuration_that_was_edited_by_hand(quick):
@@ -238,7 +237,7 @@ def test_a_configuration_that_was_edited_by_hand(quick):
     data["algorithm"]["lrr"] = 1
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(ConfigError, match=r"algorithm\.lrr: unknown key; did you mean lr"):
-        api.resume(context.run_dir)
+        saved_run.resume(context.run_dir)
     path.write_text("algorithm: [")
     with pytest.raises(ConfigError, match=r"config\.yaml: not valid YAML, line 1"):
-        api.resume(context.run_dir)
+        saved_run.resume(context.run_dir)

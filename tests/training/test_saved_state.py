@@ -13,7 +13,7 @@ from maze_core import RunContext
 from maze_core.base import saved_state as forms
 from maze_core.base.errors import CheckpointError
 from maze_core.base.seeding import random_state
-from maze_core.run import api
+from maze_core.run.saved import saved_run
 from maze_core.run.saved.checkpoint import read_checkpoint, write_checkpoint
 
 SMALL = {
@@ -111,7 +111,7 @@ def test_an_altered_value_is_refused_by_its_name(trained, tmp_path, name, path, 
     folder = shutil.copytree(trained(name), tmp_path / "run")
     altered(folder, path, value)
     with pytest.raises(Exception, match=problem) as caught:
-        api.reopen(folder, ["algorithm.n_epochs=2"])
+        saved_run.reopen(folder, ["algorithm.n_epochs=2"])
     assert caught.value.exit_code == 2
     assert caught.value.__class__.__name__ in ("CheckpointError", "ConfigError")
 
@@ -122,7 +122,7 @@ def test_a_missing_value_is_refused_by_its_name(trained, tmp_path, name, path):
     altered(folder, path)
     *_, key = path.split("/")
     with pytest.raises(CheckpointError, match=f"should be a mapping with '{key}', but lacks it") as caught:
-        api.reopen(folder, ["algorithm.n_epochs=2"])
+        saved_run.reopen(folder, ["algorithm.n_epochs=2"])
     assert caught.value.exit_code == 2
 
 
@@ -141,7 +141,7 @@ def test_a_large_count_takes_no_memory_and_no_time(trained, tmp_path):
     folder = shutil.copytree(trained("dqn"), tmp_path / "run")
     altered(folder, "algorithm/collector/due", [10**12, 3])
     altered(folder, "largest_batch", 10**12)
-    assert api.resume(folder, ["algorithm.n_epochs=2"]).outcome == "finished"
+    assert saved_run.resume(folder, ["algorithm.n_epochs=2"]).outcome == "finished"
 
 
 FORMS = {

@@ -12,9 +12,9 @@ from maze_onpolicy.learn.advantages import advantage_rows
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.models.building import build_policy
 from maze_core.models.distributions import Categorical
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import build_policy
 
 STEPS, COLUMNS = 6 * DECISIONS, 3
 """Turns: three episodes of each column."""

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, MazeError
 from maze_core.cli.main import app
 from maze_core.plugins.config.assembly import load_run_config
 from maze_core.run import api
+from maze_core.run.saved import saved_run
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -147,7 +148,7 @@ def test_yaml_tags_are_refused_everywhere(run, victim, tag):
     with pytest.raises(ConfigError):
         load_run_config(path)
     with pytest.raises(ConfigError):
-        api.resume(run)
+        saved_run.resume(run)
     result = CliRunner().invoke(app, ["train", "ppo", "--env", "CartPole-v1", "--set", f"algorithm.lr={value}"])
     assert result.exit_code == 2
     assert not victim.exists()
@@ -179,6 +180,6 @@ def test_recorded_factories_are_not_imported(run, victim, tmp_path, monkeypatch)
         result = CliRunner().invoke(app, ["eval", str(run)])
         assert result.exit_code == 0
         with pytest.raises(ConfigError, match=r"'evil_module:make', which cannot be saved in a file"):
-            api.open_policy(run, overrides=[override])
+            saved_run.open_policy(run, overrides=[override])
     assert not victim.exists()
     assert Path(run).exists()

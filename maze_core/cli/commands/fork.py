@@ -41,7 +41,7 @@ def fork(
       maze fork runs/first --entropy-coef 0 --run-dir runs/second
     """
     with lasting_imports():
-        from maze_core.run.api import fork as go_on
+        from maze_core.run.saved.saved_run import fork as go_on
 
     allow_local_modules()
     with output.without_output(quiet):

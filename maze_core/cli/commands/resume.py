@@ -34,7 +34,7 @@ def resume(
       maze resume runs/first --lr 1e-4 --set steps=200000
     """
     with lasting_imports():
-        from maze_core.run.api import resume as go_on
+        from maze_core.run.saved.saved_run import resume as go_on
 
     allow_local_modules()
     with output.without_output(quiet):

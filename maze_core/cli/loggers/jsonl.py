@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base import files
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run.saved.metrics_file import METRICS_FILE, parsed_lines
+from maze_core.run.saved.append_only import METRICS_FILE
 
 if TYPE_CHECKING:
     from maze_core.run.report import EpochReport
@@ -57,6 +57,8 @@ def drop_epochs_after(path: Path, last_epoch: int) -> None:
     """Keep one line per epoch up to `last_epoch`, and drop damaged ones. A missing file stays missing."""
     if not path.exists():
         return
+    from maze_core.run.saved.metrics_file import parsed_lines
+
     kept: dict[float, bytes] = {}
     for line, epoch in parsed_lines(path):
         if (number := _number(epoch)) <= last_epoch:

@@ -17,8 +17,8 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.record import CONFIG, RECORD, run_id
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS
-from maze_core.run.saved.metrics_file import METRICS_FILE, read_metrics
 
 if TYPE_CHECKING:
     from maze_core.run.report import EpochReport
@@ -54,6 +54,8 @@ def points_so_far(run: Run) -> list[Point]:
     """
     if run.run_dir is None:
         return []
+    from maze_core.run.saved.metrics_file import read_metrics
+
     found: dict[int, Point] = {}
     for line in read_metrics(run.run_dir / METRICS_FILE).epochs:
         number, env_steps, updates, seconds = (line.get(name) for name in _COUNTERS)

@@ -14,7 +14,6 @@ from maze_core.data.batch import to_tensors
 from maze_core.models.blocks import Dense
 from maze_core.models.families import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten, MlpEncoder
-from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.plain import ACTIVATIONS, Look, PlainLogits, are_plain, has_hooks, is_plain_trunk
 from maze_core.models.policy import Policy
 
@@ -239,6 +238,15 @@ _HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {
 }
 
 
+def _normalizes_plainly(policy: Policy) -> bool:
+    """Return True for a policy that normalises no observations, or as `_input` does."""
+    if policy.normalizer is None:
+        return True
+    from maze_core.models.normalizer import ObservationNormalizer
+
+    return type(policy.normalizer) is ObservationNormalizer
+
+
 def _simple_heads(policy: Policy, rows: int) -> list[tuple[str, Any]] | None:
     """Return the heads of a policy whose actions numpy computes: small layers on flat floats, on the CPU.
 
@@ -249,7 +257,7 @@ def _simple_heads(policy: Policy, rows: int) -> list[tuple[str, Any]] | None:
     heads = policy.plain_heads()
     if (
         heads is None
-        or type(policy.normalizer) not in (ObservationNormalizer, type(None))
+        or not _normalizes_plainly(policy)
         or type(policy.encoder) is not MlpEncoder
         or not is_plain_trunk(policy.encoder.trunk)
         or not all(type(head) in _HEADS and type(head.linear) is Dense for _, head in heads)

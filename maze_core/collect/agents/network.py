@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -17,11 +17,9 @@ from maze_core.base.seeding import (
     random_states,
     torch_generator,
 )
-from maze_core.base.tree import concat_trees, map_tree, to_arrays
+from maze_core.base.tree import concat_trees, map_tree, subtree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, fastest_forward
-from maze_core.collect.agents.noise_plan import NoisePlan
-from maze_core.collect.agents.row_memory import RowMemory
 from maze_core.data.batch import concat_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import hears, remembers
@@ -29,10 +27,35 @@ from maze_core.models.memory import hears, remembers
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.masks import MaskCheck
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.plugins.hookspecs import Run
+
+
+_NOISE, _EXPLORED = "#noise/", "#explored/"
+
+
+class NoisePlan(NamedTuple):
+    """What `NetworkAgent.ahead` drew for T steps of N environments: copies of the agent elsewhere act as it would."""
+
+    noise: Tree
+    """Leaves [T, N, …]: the noise of samples; empty for the most likely actions."""
+    explored: Tree
+    """Leaves [T, N, …]: the result of `Exploration.ahead`; empty where nothing is explored."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all of it under names that parameters do not have."""
+        return {
+            **{_NOISE + key: leaf for key, leaf in self.noise.items()},
+            **{_EXPLORED + key: leaf for key, leaf in self.explored.items()},
+        }
+
+    @staticmethod
+    def among(arrays: Mapping[str, np.ndarray]) -> NoisePlan:
+        """Return the result of `arrays()` out of others."""
+        return NoisePlan(subtree(arrays, _NOISE), subtree(arrays, _EXPLORED))
 
 
 class NoiseSource(Protocol):
@@ -119,7 +142,7 @@ class NetworkAgent(Agent):
         self.exploration = exploration
         """Changes some of the actions; None: they stay as they are."""
         self._noise, self._fast_rows = noise, fast_rows
-        self.memory = RowMemory(policy) if remembers(policy) else None
+        self.memory = memory_of(policy)
         """What the policy remembers of the rows; None: it remembers nothing."""
         self.hears = hears(policy)
         self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
@@ -213,6 +236,15 @@ class NetworkAgent(Agent):
             self.memory.load_state(state["memory"])
         if self.exploration is not None:
             self.exploration.load_state(state["exploration"])
+
+
+def memory_of(policy: Policy) -> RowMemory | None:
+    """Return what a policy will remember of the rows in which it acts; None: it remembers nothing."""
+    if not remembers(policy):
+        return None
+    from maze_core.collect.agents.row_memory import RowMemory
+
+    return RowMemory(policy)
 
 
 def training_agent(run: Run, env: VectorEnv, exploration: Exploration | None) -> NetworkAgent:

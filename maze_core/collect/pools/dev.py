@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from maze_core.collect.pools.runner import Runner
-from maze_core.collect.pools.serial import SerialPool
 from maze_core.envs.in_process import vector_env
 from maze_core.plugins.config.base import PluginConfig
 
@@ -30,4 +29,6 @@ class DevRunner(Runner):
 
     def workers(self, task: Task, count: int) -> WorkerPool:
         """Set up workers in this process that run in turn."""
+        from maze_core.collect.pools.serial import SerialPool
+
         return SerialPool(task, count)

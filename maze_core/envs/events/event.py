@@ -25,8 +25,6 @@ from maze_core.envs.events.histograms import HISTOGRAM, Histogram
 STEP = ("count", "sum", "mean", "min", "max")
 EPISODE = (*STEP, "histogram")
 EPOCH = ("sum", "mean", "min", "max", "histogram")
-_ADDED_UP = ("count", "sum")
-"""Aggregators that are 0 where nothing was reported; the others are unknown there."""
 _MOST = 1000
 """Most events that one object declares, most pairs of event and actor that it reports, and most KPIs."""
 _LONGEST = 100
@@ -255,11 +253,6 @@ class Events:
         if len(self._known) >= _MOST:
             raise ValueError(f"event {name!r}: there are more than {_MOST:,} pairs of event and actor")
         self._known.add((name, actor))
-
-
-def is_added_up(name: str) -> bool:
-    """Return True if the statistic of this name is 0 in an episode that reported nothing."""
-    return name.rpartition("/")[2] in _ADDED_UP
 
 
 def _checked(declared: Any) -> dict[str, Event]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from inspect import getattr_static
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.envs.events.event import Events, EventSummary
+
+if TYPE_CHECKING:
+    from maze_core.envs.events.event import Events, EventSummary
 
 
 def events_of(env: Any) -> list[Events]:
@@ -19,7 +21,7 @@ def events_of(env: Any) -> list[Events]:
     found: list[Events] = []
     for layer in _chain(env):
         events = _attribute(layer, "events")
-        if isinstance(events, Events) and events not in found:
+        if _is_events(events) and events not in found:
             found.append(events)
     declared: set[str] = set()
     for events in found:
@@ -41,7 +43,7 @@ def events_of_rows(env: Any, rows: int) -> list[list[Events]]:
     found: list[list[Events]] = [[] for _ in range(rows)]
     for layer in _chain(env):
         events = _attribute(layer, "events")
-        if isinstance(events, list | tuple) and events and all(isinstance(each, Events) for each in events):
+        if isinstance(events, list | tuple) and events and all(map(_is_events, events)):
             if len(events) != rows:
                 raise ConfigError(f"there are {len(events)} objects `events` for {rows} environments", "env")
             for row, each in zip(found, events, strict=True):
@@ -71,17 +73,19 @@ def take(events: Sequence[Events], length: int, place: str) -> tuple[EventSummar
     Raises:
         RunError: the KPIs cannot be computed; names the `place`.
     """
-    if not events:
-        return None, {}
-    summary, kpis = EventSummary(), dict[str, float]()
+    summary: EventSummary | None = None
+    kpis: dict[str, float] = {}
     for each in events:
         try:
             own, computed = each.take(length)
         except Exception as exc:
             raise RunError(f"{place}: the KPIs raised {type(exc).__name__}: {exc}") from exc
-        summary.values.update(own.values)
-        summary.epoch.update(own.epoch)
-        summary.histograms.update(own.histograms)
+        if summary is None:
+            summary = own
+        else:
+            summary.values.update(own.values)
+            summary.epoch.update(own.epoch)
+            summary.histograms.update(own.histograms)
         kpis |= {f"kpi/{name}": value for name, value in computed.items()}
     return summary, kpis
 
@@ -99,6 +103,15 @@ def with_step_ends(step: Callable[[Any], Any], events: Sequence[Events]) -> Call
         return result
 
     return stepped
+
+
+def _is_events(found: Any) -> bool:
+    """Return True for an object of `Events`, whose module most environments do without."""
+    if found is None:
+        return False
+    from maze_core.envs.events.event import Events
+
+    return isinstance(found, Events)
 
 
 def _chain(env: Any) -> Iterator[Any]:

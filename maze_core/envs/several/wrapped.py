@@ -18,9 +18,6 @@ from maze_core.envs.wrappers.carry import LastingLayer, lasting_layers, layers
 Env = gymnasium.Env[Any, Any]
 Wrap = Callable[[Env], Env]
 
-FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
-"""The methods of a wrapper that change environments with several agents."""
-
 
 class AgentPart(gymnasium.Env[Any, Any]):
     """What one agent sees of an environment of several: it returns what it was given before."""
@@ -181,12 +178,6 @@ def _same(first: Any, second: Any) -> bool:
     if isinstance(first, tuple | list):
         return isinstance(second, tuple | list) and all(map(_same, first, second))
     return bool(np.array_equal(first, second))
-
-
-def idle(wrapper: Any, *methods: str) -> bool:
-    """Return True for a wrapper that changes environments, and by none of these methods."""
-    changing = {name for name in (*FOR_AGENTS, "make_vector_env") if hasattr(wrapper, name)}
-    return bool(changing) and changing.isdisjoint(methods)
 
 
 def around_agents(env: MultiAgentEnv, wrapper: Any, index: int) -> MultiAgentEnv:

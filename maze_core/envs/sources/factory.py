@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import gymnasium
 from pydantic import PositiveInt
 
-from maze_core.envs.interfaces import as_gymnasium
-from maze_core.envs.single_from_vector import LoneEnv, vector_class
+from maze_core.envs.interfaces import as_gymnasium, lone, vector_class
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
@@ -60,7 +59,7 @@ class FactorySource(Plugin):
         # A plain PluginConfig has neither of them.
         old_api, limit = (getattr(config, name, None) for name in ("old_api", "max_episode_steps"))
         several = vector_class(self._factory)
-        built = self._factory() if several is None else LoneEnv(several(num_envs=1))
+        built = self._factory() if several is None else lone(several(num_envs=1))
         env: gymnasium.Env[Any, Any] = as_gymnasium(built, old_api)
         if limit is None or not isinstance(env, gymnasium.Env):  # the builder says what is no environment
             return env

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
 
-from maze_core.base.blame import blame, broken_package
-from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.local_modules import goes_along, hidden_here
-from maze_core.base.terminal_text import plain, printable, shown
-from maze_core.envs.interfaces import Maker, as_gymnasium, is_of, maker, makes_environments, seeded, with_arrays
-from maze_core.envs.single_from_vector import LoneEnv, vector_class
-from maze_core.envs.sources.imports import explained, import_module
-from maze_core.envs.sources.known_ids import (
-    check_no_file,
-    comes_from,
-    is_installed,
-    is_module_here,
-    missing_source,
-    registered_here,
+from maze_core.base.errors import ConfigError
+from maze_core.base.local_modules import goes_along
+from maze_core.base.terminal_text import argument, printable, shown
+from maze_core.envs.interfaces import (
+    Maker,
+    as_gymnasium,
+    lone,
+    maker,
+    makes_environments,
+    seeded,
+    vector_class,
+    with_arrays,
 )
+from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.env_door import EnvSources
-from maze_core.plugins.config.explain import in_code, left_out
 from maze_core.plugins.config.external_fields import Outside
-from maze_core.plugins.discovery import describe, missing
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.plugins.other_interfaces import foreign
-from maze_core.plugins.unmet import unmet
-
-_RERAISED = " was raised from the environment creator"
-"""The text that gymnasium adds to a TypeError that it raises again."""
 
 
 class GymnasiumConfig(PluginConfig):
@@ -93,13 +83,13 @@ class GymnasiumSource(Plugin):
             if self._make is not None:
                 return _limited(*self._make(config.kwargs, seed), config)
             if _spec(config).entry_point is None:
-                return LoneEnv(_vectorised(config, 1))
+                return lone(_vectorised(config, 1))
             kwargs = with_arrays(_import_entry_point(config.id), config.kwargs)
             tame_mujoco()
             try:
                 made = gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **kwargs)
             except TypeError as exc:  # it refuses objects of other interfaces
-                found = _last_locals(exc).get("env")
+                found = last_locals(exc).get("env")
                 made = as_gymnasium(found, config.old_api)
                 if made is found:
                     raise
@@ -159,6 +149,8 @@ def other_maker(env_id: str) -> Maker | None:
     module, colon, name = env_id.rpartition(":")
     if not colon:
         return None
+    from maze_core.envs.sources.known_ids import missing_source
+
     if advice := missing_source(env_id):
         raise ConfigError(f"no installed env source has {shown(env_id)}", "env.id", advice)
     found = import_module(module, "env.id")
@@ -166,10 +158,29 @@ def other_maker(env_id: str) -> Maker | None:
         return None
     member = vars(found).get(name)
     if (several := vector_class(member)) is not None:
-        return lambda kwargs, seed: (LoneEnv(several(num_envs=1, **kwargs)), None)
+        return lambda kwargs, seed: (lone(several(num_envs=1, **kwargs)), None)
     if makes_environments(member):
         return lambda kwargs, seed: (as_gymnasium(*seeded(member, kwargs, seed)), None)
     return maker(module, name)
+
+
+def check_no_file(env_id: str) -> None:
+    """Raise ConfigError for an id that names a file, or a member of one as an attribute; it says what is meant."""
+    place, _, name = env_id.rpartition(":") if ".py:" in env_id else (env_id, "", "")
+    path = Path(place)
+    if path.suffix == ".py":
+        away = "" if path.parent == Path() else f", with PYTHONPATH={argument(path.parent)}"
+        hint = f"Next: --env {argument(':'.join([path.stem, name or 'NAME']))}{away}"
+        raise ConfigError(f"{shown(env_id)} names a file, and a module is needed", "env.id", hint)
+    module, _, member = env_id.partition(".")
+    if member and ":" not in env_id and is_module_here(module):
+        hint = f"Next: --env {printable(module)}:{printable(member)}"
+        raise ConfigError(f"{shown(env_id)} is a member of a module", "env.id", hint)
+
+
+def is_module_here(name: str) -> bool:
+    """Return True for the name of a module of the current folder, which is not imported."""
+    return name.isidentifier() and any(each.name == f"{name}.py" for each in Path().iterdir())
 
 
 def _limited(env: Any, limit: int | None, config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
@@ -200,50 +211,19 @@ def _explained(config: GymnasiumConfig) -> Iterator[None]:
         yield
     except ConfigError:
         raise
-    except TypeError as exc:
-        raise _type_error(config, exc) from exc
-    except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
-        # Where a package is missing, the way through others' code to it tells nothing.
-        raise _missing_dependency(config.id, exc) from (None if isinstance(exc, ModuleNotFoundError) else exc)
-    except gymnasium.error.Error as exc:
-        raise ConfigError(printable(plain(exc)), where="env.id") from exc
-    except Exception as exc:
-        raise _cannot_be_built(config, exc) from exc
+    except Exception as exc:  # noqa: BLE001 — whatever the code of others raises
+        from maze_core.envs.sources.failures import explanation
+
+        error, cause = explanation(config, exc)
+        raise error from cause
 
 
-def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
-    """Return the error for a TypeError of `make`: wrong arguments, an object that is no environment, or a bug in it."""
-    text = printable(plain(exc).partition(_RERAISED)[0])
-    built = _last_locals(exc).get("env")
-    if (other := foreign(built)) is not None:
-        return other
-    if blame(exc):
-        return _cannot_be_built(config, exc)
-    if hint := left_out(exc):
-        return ConfigError(text, "env.kwargs", hint)
-    return ConfigError(text, "env.kwargs" if "argument" in text else "env.id")
-
-
-def _last_locals(exc: BaseException) -> dict[str, Any]:
+def last_locals(exc: BaseException) -> dict[str, Any]:
     """Return the local variables where an exception was raised: `make` does not name the object that it refuses."""
     last = exc.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     return {} if last is None else dict(last.tb_frame.f_locals)
-
-
-def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
-    raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
-    place = blame(raised)
-    where = f" ({place})" if place else ""
-    if broken := broken_package(raised, _module_of(config.id)):
-        where += f"\nThe package {broken} fails when it is imported: python -c 'import {broken}'"
-    if (clash := unmet(_module_of(config.id), raised)) is not None:
-        where += f"\n{clash.text}"
-    misused = isinstance(raised, TypeError | AttributeError | AssertionError)
-    if misused and any(isinstance(each, str | list | dict) for each in config.kwargs.values()):
-        where += f"\n{in_code('env.kwargs')}"
-    return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
 
 
 def check_env_id(env_id: str) -> None:
@@ -256,35 +236,10 @@ def check_env_id(env_id: str) -> None:
     if colon:
         import_module(module, "env.id")
     if name not in gymnasium.registry:
-        hint = _suggestion(name, module)
+        from maze_core.envs.sources.failures import suggestion
+
+        hint = suggestion(name, module)
         raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=hint)
-
-
-def _suggestion(name: str, module: str) -> str:
-    if (hidden := hidden_here(module)) is not None:
-        return hidden
-    member = getattr(sys.modules.get(module), name, None)
-    if is_of(member, "pettingzoo") and (advice := missing("env", "pettingzoo")):
-        return advice
-    if callable(member):
-        return (
-            f"The module {module} has {name}, which is not known to return an environment. A function of your own says "
-            "so: def make() -> gymnasium.Env"
-        )
-    if not module and (advice := comes_from(name)):
-        return advice
-    namespace, slash, _ = name.rpartition("/")
-    if slash and not any(known.startswith(f"{namespace}/") for known in gymnasium.registry):
-        return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
-    if not module and (here := registered_here(name)):
-        return f"Did you mean {' or '.join(map(printable, here))}?"
-    if not module and is_module_here(name):
-        return f"It is a module. Next: --env {name}:NAME, with a class or an id of it"
-    near = difflib.get_close_matches(name, [*gymnasium.registry, *EnvSources().ids_elsewhere()], n=3, cutoff=0.6)
-    if near:
-        names = [f"{module}:{each}" if module and made_in(module, each) else each for each in near]
-        return f"Did you mean {' or '.join(names)}?"
-    return "Name your own environments `module:Id`, with the module that registers them."
 
 
 def made_in(module: str, env_id: str) -> bool:
@@ -292,46 +247,6 @@ def made_in(module: str, env_id: str) -> bool:
     entry_point = getattr(gymnasium.registry.get(env_id), "entry_point", "")
     where = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
     return where.partition(":")[0].partition(".")[0] == module.partition(".")[0]
-
-
-def _module_of(env_id: str) -> str:
-    """Return the module that an environment comes from."""
-    module, _, name = env_id.rpartition(":")
-    spec = gymnasium.registry.get(name)
-    entry = getattr(spec, "entry_point", None)
-    return entry.partition(":")[0] if isinstance(entry, str) else module
-
-
-def _newest(env_id: str) -> str:
-    """Return the newest registered version of an environment."""
-    name = env_id.rpartition("-v")[0]
-    versions = [
-        int(each[len(name) + 2 :]) for each in gymnasium.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", each)
-    ]
-    return f"{name}-v{max(versions)}"
-
-
-def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
-    """Return the error for an environment whose package is missing, with the command that installs it."""
-    spec = gymnasium.registry.get(env_id.rpartition(":")[2])
-    entry_point = str(spec.entry_point) if spec else ""
-    parts = entry_point.split(".")
-    if entry_point.startswith("gymnasium.envs.") and len(parts) > 2:
-        extra = {"classic_control": "classic-control", "toy_text": "toy-text"}.get(parts[2], parts[2])
-        return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
-    if "gymnasium-robotics" in str(exc):  # MuJoCo's environments of gym, in their versions 2 and 3
-        return ConfigError(str(exc), "env.id", f"Next: --env {_newest(env_id)}")
-    clash = unmet(_module_of(env_id), exc)
-    name = getattr(exc, "name", None) if isinstance(exc, ModuleNotFoundError) else None
-    top = name.partition(".")[0] if name else ""
-    is_missing = isinstance(exc, gymnasium.error.DependencyNotInstalled) or (top and not is_installed(top))
-    is_clash = clash is not None and clash.is_named
-    if not is_clash and not isinstance(exc, ModuleNotFoundError) and broken_package(exc):
-        return explained(env_id, exc, "env.id") or ConfigError(str(exc), "env.id")
-    if not is_missing or is_clash:
-        return ConfigError(f"{env_id} cannot be imported: {exc}", "env.id", clash.text if clash else None)
-    hint = "\n".join([*([f"Install it: pip install {top}"] if top else []), *([clash.text] if clash else [])])
-    return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", "env.id", hint)
 
 
 def tame_mujoco() -> None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from sys import stdlib_module_names
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import gymnasium
 import numpy as np
 
+from maze_core.base.bundled import packages
 from maze_core.base.errors import RunError
 from maze_core.base.saved_state import check_state, form_of
 from maze_core.envs.checks import check_info, not_a_number
-from maze_core.envs.tensor_envs import on_host
-from maze_core.envs.wrappers.plain_state import PlainState, is_unknown, parts_of
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
 
 if TYPE_CHECKING:
+    from maze_core.envs.wrappers.plain_state import PlainState
     from maze_core.plugins.config.base import PluginConfig
 
 METRICS = "episode_metrics"
@@ -67,7 +69,7 @@ class SaidState:
         self.layer.load_state(copy.deepcopy(state))
 
 
-LastingLayer = SaidState | PlainState
+LastingLayer: TypeAlias = "SaidState | PlainState"
 """The state of a wrapper that keeps one across episodes."""
 
 
@@ -90,9 +92,27 @@ def lasting_layers(env: Any) -> list[LastingLayer]:
     for depth, layer in enumerate(chain[:-1]):
         if all(callable(getattr(layer, name, None)) for name in ("state", "load_state")):
             found.append(SaidState(layer))
-        elif is_unknown(layer):
+        elif _is_unknown(layer):
+            from maze_core.envs.wrappers.plain_state import PlainState, parts_of
+
             found.append(PlainState(layer, parts_of(*chain[depth + 1 :])))
     return found
+
+
+def _is_unknown(layer: Any) -> bool:
+    """Return True for a wrapper with code of others that may remember earlier episodes, and saves no state itself."""
+    kind = type(layer)
+    top = kind.__module__.partition(".")[0]
+    if top in packages():
+        return False
+    if top != "gymnasium":
+        return True
+    # Of gymnasium's own wrappers these remember; some call a function of the user's.
+    function = getattr(layer, "func", None)
+    while isinstance(function, partial):
+        function = function.func
+    its = str(getattr(function, "__module__", None) or "numpy").partition(".")[0]  # that of a ufunc has no name
+    return hasattr(layer, "update_running_mean") or its not in {"gymnasium", "numpy", *packages(), *stdlib_module_names}
 
 
 def remembered(lasting: Sequence[LastingLayer]) -> Memory:
@@ -223,7 +243,11 @@ class Metered:
     def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
         """Wrap the source's natively vectorised environment in the meter."""
         env = yield
-        return env if env is None else VectorRewardMeter(on_host(env))
+        if env is None:
+            return None
+        from maze_core.envs.tensor_envs import on_host
+
+        return VectorRewardMeter(on_host(env))
 
 
 def below_meter(

@@ -9,15 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
-from functools import partial
-from sys import stdlib_module_names
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from maze_core.base.bundled import packages
 from maze_core.base.errors import CheckpointError
 
 _DEEPEST = 6
@@ -35,22 +32,6 @@ _OWN = frozenset({"env", "_action_space", "_observation_space", "_metadata", "_c
 """Attributes of gymnasium's own classes."""
 _LOST = object()
 """Stands for a value that cannot be saved."""
-
-
-def is_unknown(layer: Any) -> bool:
-    """Return True for a wrapper with code of others that may remember earlier episodes, and saves no state itself."""
-    kind = type(layer)
-    top = kind.__module__.partition(".")[0]
-    if top in packages():
-        return False
-    if top != "gymnasium":
-        return True
-    # Of gymnasium's own wrappers these remember; some call a function of the user's.
-    function = getattr(layer, "func", None)
-    while isinstance(function, partial):
-        function = function.func
-    its = str(getattr(function, "__module__", None) or "numpy").partition(".")[0]  # that of a ufunc has no name
-    return hasattr(layer, "update_running_mean") or its not in {"gymnasium", "numpy", *packages(), *stdlib_module_names}
 
 
 class _UnmadeError(ValueError):

@@ -13,8 +13,8 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import ACTOR, ELAPSED, ActorId, actors_of, is_for_critics
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.models.building import build_checked
 from maze_core.models.distributions.base import TreeDistribution
-from maze_core.models.distributions.chosen import check_taken
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_memory import group_sequences, put_ended, put_state, taken_state
 from maze_core.models.several.actor_normalizer import ActorNormalizer
@@ -23,18 +23,16 @@ from maze_core.models.several.groups import ONE_HOT, Group, group_spaces, groups
 from maze_core.models.several.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gymnasium import Space
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.sequences import Sequences
+    from maze_core.models.building import Build
     from maze_core.models.distributions.noise import Noise
-    from maze_core.models.policy import Policy
     from maze_core.models.scored_choices import Described
     from maze_core.models.several.actor_memory import Acting
-
-    Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
 _DELTA = "turn/critic/value"
 """What a critic of differences remembers: the value of the last row."""
@@ -321,24 +319,14 @@ def batchable(policy: Any) -> Any:
     return again
 
 
-def build_policy(build: Build, observation_space: Space[Any], action_space: Space[Any], config: Any) -> Policy:
-    """Return the policy of an environment, built by a model plugin; one for each group where several actors act.
-
-    Args:
-        build: builds a policy for some spaces from a configuration.
-        observation_space: the environment's.
-        action_space: the environment's.
-        config: the model's; `groups`, `actor_one_hot` and `joint_critic` say how actors share networks,
-            `delta_critic` whether critics add up the turns of a decision.
+def build_actor_policy(
+    build: Build, actors: ActorId, observation_space: Space[Any], action_space: Space[Any], config: Any
+) -> ActorPolicy:
+    """Return the policy of several actors, built by a model plugin for each group; arguments as for `build_policy`.
 
     Raises:
         ConfigError: the groups do not fit the actors.
     """
-    check_taken(config, action_space)
-    actors = actors_of(observation_space)
-    if actors is None:
-        _check_one_actor(config)
-        return _checked(build, (observation_space, action_space), config)  # type: ignore[return-value]
     for key in getattr(config, "choice_features", ()):
         if key.partition("/")[0] not in actors.kinds:
             raise ConfigError(
@@ -353,36 +341,13 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     for group in groups:
         try:
             spaces = group_spaces(group, observation_space, action_space, one_hot and len(group.actors) > 1)
-            policies.append(_checked(build, spaces, own.for_kind(group.kind) if hasattr(own, "for_kind") else own))
+            its = own.for_kind(group.kind) if hasattr(own, "for_kind") else own
+            policies.append(build_checked(build, *spaces, its))
         except ConfigError as error:
             error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
             raise
     delta = getattr(config, "delta_critic", False) and config.critic != "none"
-    return ActorPolicy(  # type: ignore[return-value]
-        observation_space, action_space, groups, policies, critic, delta_critic=delta
-    )
-
-
-def _check_one_actor(config: Any) -> None:
-    """Raise ConfigError where a model is to do what goes with several actors alone."""
-    if getattr(config, "delta_critic", False):
-        raise ConfigError("no decision of this environment has several turns", "model.delta_critic", "Set it to false.")
-    for field, usual in (("groups", "shared"), ("joint_critic", False), ("actor_one_hot", True)):
-        if getattr(config, field, usual) != usual:
-            problem = "is for environments with several actors, and this one has none"
-            raise ConfigError(problem, f"model.{field}", "Next: leave it out.")
-
-
-def _checked(build: Build, its_spaces: tuple[Space[Any], Space[Any]], config: Any) -> nn.Module:
-    """Return a built policy. Raises ConfigError where it does not score choices as its configuration says."""
-    policy = build(*its_spaces, config)
-    if getattr(config, "choice_features", None) and not getattr(policy, "described", None):
-        raise ConfigError(
-            f"choices are not scored by their features here: the policy is {type(policy).__name__}",
-            "model.choice_features",
-            "Next: leave it out, or use ppo, dqn or another algorithm that acts with the model's own policy.",
-        )
-    return policy
+    return ActorPolicy(observation_space, action_space, groups, policies, critic, delta_critic=delta)
 
 
 def probe(observation_space: Space[Any], rows: int) -> Tree:

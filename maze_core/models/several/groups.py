@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gymnasium import Space, spaces
 
@@ -12,8 +12,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import CRITIC, ActorId
 from maze_core.envs.spaces import members_of
 
-GroupsConfig = Literal["shared", "per_actor"] | dict[str, tuple[str, ...]]
-"""How actors share networks: all of a kind, none, or those of each named group."""
 ONE_HOT = "actor_id"
 """The leaf by which a network that several actors share knows who acts."""
 _WHERE = "model.groups"
@@ -27,11 +25,6 @@ class Group:
     kind: str
     actors: tuple[int, ...]
     """Their numbers."""
-
-
-def needs_agent_ids(config: Any) -> bool:
-    """Return True where a model's configuration asks who acts, also of agents with equal spaces."""
-    return getattr(config, "groups", "shared") != "shared" or bool(getattr(config, "joint_critic", False))
 
 
 def groups_of(actors: ActorId, wanted: str | Mapping[str, tuple[str, ...]]) -> list[Group]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from maze_core.base.errors import ConfigError, MazeError, PluginError
+from maze_core.base.errors import ConfigError, MazeError, PluginError, combined
 from maze_core.base.local_modules import permit
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.env_door import EnvSources
-from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.own_classes import by_path, check_classes
-from maze_core.plugins.config.permissions import Permissions, without_missing
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
@@ -26,6 +25,9 @@ from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.validation import Validation
 from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.permissions import Permissions
 
 DEFAULTS: Raw = {
     "env": {"name": "gymnasium"},
@@ -46,7 +48,13 @@ class Assembly:
 
     def __init__(self, load: discovery.Loader = discovery.load) -> None:
         self.load = load
-        self._permissions = Permissions(load)
+
+    @cached_property
+    def _permissions(self) -> Permissions:
+        """Who allowed what a file of others reaches outside of its run; most runs have no such file."""
+        from maze_core.plugins.config.permissions import Permissions
+
+        return Permissions(self.load)
 
     def assemble(
         self,
@@ -115,7 +123,8 @@ class Assembly:
             without_patience(raw)
         # A preset that the user has named, rather than one that applies by itself, may reach outside.
         doubtful = untrusted if wanted == "auto" else [each for each in untrusted if each[0] is not chosen]
-        self._permissions.check_said(raw, doubtful, assignments, trusted)
+        if doubtful:
+            self._permissions.check_said(raw, doubtful, assignments, trusted)
         raw = without_uninstalled(raw, assignments, self.load, _note)
         return self._resolve(with_preferences(raw, chosen, self.load)), "" if found is None else found.title
 
@@ -188,6 +197,8 @@ class Assembly:
         acting = {key: raw.get(key) for key in ("wrappers", "algorithm")}  # callbacks may be left out
         check_classes(acting, by_path(assignments), path)
         kept, reaching = self._permissions.for_evaluation(raw, assignments, path, agreed)
+        from maze_core.plugins.config.permissions import without_missing
+
         kept, missing = without_missing(kept, assignments, self.load, {**OBSERVERS, **(observers or {})})
         return self._saved(kept, path, raw), reaching, missing
 

@@ -84,13 +84,6 @@ def _instead(name: str, known: Iterable[str]) -> str:
     return f"in Maze it is {ours}" if ours in known else nearest(name, known)
 
 
-def combined(errors: Sequence[ConfigError]) -> ConfigError:
-    """Return all errors as one, each on its own line."""
-    if len(errors) == 1:
-        return errors[0]
-    return ConfigError("\n".join(str(error).replace("\n", "; ") for error in errors))
-
-
 def in_code(place: str) -> str | None:
     """Return what to do where an argument is more than text can say; `place`: the setting, such as `env.kwargs.df`."""
     way = _WAYS.get(place.partition(".")[0])

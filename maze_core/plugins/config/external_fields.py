@@ -19,8 +19,6 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from maze_core.plugins.config.here import is_address_here, is_argument_here, is_folder_here, texts
-
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -47,9 +45,11 @@ class Outside(Enum):
 
     def is_elsewhere(self, value: Any, homes: Iterable[Path]) -> bool:
         """Return True if a value refers to another machine, or to a folder outside all these folders."""
-        known = tuple(homes)
         if self in (Outside.NOTHING, Outside.PLUGIN):
             return False
+        from maze_core.plugins.config.here import is_address_here, is_argument_here, is_folder_here, texts
+
+        known = tuple(homes)
         tests = {
             Outside.FOLDER: is_folder_here,
             Outside.ADDRESS: is_address_here,

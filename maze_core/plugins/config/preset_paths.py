@@ -12,7 +12,6 @@ from pathlib import Path
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import argument
 from maze_core.plugins import discovery
-from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.plain_yaml import read_yaml
 from maze_core.plugins.config.presets import (
     PresetFolder,
@@ -64,6 +63,8 @@ def experiment(name: str) -> Path:
         bare = Path(name).stem
         hint = f"Did you mean --experiment {bare}?" if bare in found else "To use a file: --config FILE"
         raise ConfigError(f"{name!r:.200} is not the name of an experiment, but of a file", "--experiment", hint)
+    from maze_core.plugins.config.explain import nearest
+
     raise ConfigError(
         f"there is no experiment {name!r:.200}; {nearest(name, found)}", "--experiment", f"Looked in {_places()}"
     )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.plain_yaml import read_yaml
 from maze_core.plugins.config.raw import Raw
 
@@ -91,6 +90,8 @@ def choose(preset: str, env_id: str | None, algorithm: str, preset_folders: Sequ
         return found
     if preset == "auto":
         return None
+    from maze_core.plugins.config.explain import nearest
+
     known = named_presets(algorithm, preset_folders, skipped=lambda error: None)
     raise ConfigError(f"{algorithm} has no preset {preset!r}; {nearest(preset, known)}", "preset")
 

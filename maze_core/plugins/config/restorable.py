@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable, shown
 from maze_core.plugins import discovery
-from maze_core.plugins.config.explain import explain
 from maze_core.plugins.discovery import Loader
 
 _HINT = (
@@ -58,6 +57,8 @@ def _changed(config: BaseModel, written: dict[str, Any], where: str, load: Loade
     try:
         again = model.model_validate(written, context=load)
     except ValidationError as error:
+        from maze_core.plugins.config.explain import explain
+
         return [
             ConfigError(f"is written to config.yaml, but cannot be read from there: {each.message}", each.where, _HINT)
             for each in explain(error, model, where, written)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get
 from pydantic import Field, GetCoreSchemaHandler, PrivateAttr, ValidationError, ValidationInfo, model_validator
 from pydantic_core import core_schema
 
-from maze_core.base.errors import RunError
+from maze_core.base.errors import RunError, combined
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
-from maze_core.plugins.config.explain import combined, explain, nearest
 from maze_core.plugins.config.raw import beginning_at
 from maze_core.plugins.python_objects import origin
 
@@ -186,6 +185,8 @@ def by_default(schedule: Schedule) -> Any:
 
 def _schedule(value: Mapping[str, Any], load: discovery.Loader) -> Schedule:
     """Return the schedule that a mapping describes."""
+    from maze_core.plugins.config.explain import explain, nearest  # for messages
+
     name = str(value.get("schedule", ""))
     shape: type[Schedule] | None = load("schedule", name) if ":" in name else SHAPES.get(name)
     if shape is None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import ConfigError, combined
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.explain import combined, explain
-from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.raw import PARTS, Raw
 from maze_core.plugins.config.restorable import unrestorable
 from maze_core.plugins.config.run import RunConfig
@@ -40,7 +38,7 @@ class Validation:
             config = RunConfig.model_validate(data)
         except ValidationError as error:
             # A part that is already reported is None here: pydantic's error about it would only confuse.
-            rest = explain(error, RunConfig, "", data)
+            rest = _explained(error, RunConfig, "", data)
             known = {f"{part}.{field}" for part in PARTS if data.get(part) for field in type(data[part]).model_fields}
             rest = [_with_path(each, known) for each in rest]
             self.errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
@@ -71,7 +69,7 @@ class Validation:
         except ConfigError as error:  # about a plugin that a parameter names
             lost = [error]
         except ValidationError as error:
-            lost = explain(error, model, where, raw)
+            lost = _explained(error, model, where, raw)
         self.errors += lost
         return None if lost else config.bound_to(plugin, self._load)
 
@@ -120,10 +118,16 @@ def named_part(
     try:
         config = model.model_validate(values)
     except ValidationError as error:
-        raise combined(explain(error, model, where, values)) from error
+        raise combined(_explained(error, model, where, values)) from error
     if lost := unrestorable(config, where):
         raise combined(lost)
     return plugin, config
+
+
+def _explained(error: ValidationError, model: type[BaseModel], where: str, data: object) -> list[ConfigError]:
+    from maze_core.plugins.config.explain import explain
+
+    return explain(error, model, where, data)
 
 
 def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
@@ -135,5 +139,7 @@ def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
 
 def _with_path(error: ConfigError, known: Container[str]) -> ConfigError:
     """Return the error about an unknown key with the path of what may be meant, where there is one."""
+    from maze_core.plugins.config.peers import meant
+
     path = meant(str(error.where), known)
     return ConfigError(f"is {path} in Maze", error.where) if path and "unknown key" in str(error) else error

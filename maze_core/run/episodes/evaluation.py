@@ -10,8 +10,6 @@ import numpy as np
 import torch
 
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-from maze_core.collect.agents.rule import RuleAgent
-from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.masks import MaskCheck
@@ -153,12 +151,18 @@ def evaluating_agent(
 ) -> Agent:
     """Return the agent of a policy in the environments of an evaluation, or in a share of them."""
     if isinstance(policy, ActingPolicy):
+        from maze_core.collect.agents.rule import RuleAgent
+
         rngs = [np.random.default_rng([noise.initial_seed(), row]) for row in range(env.num_envs)]
         return RuleAgent(policy, rngs, env.action_space)
     rows = env.num_envs if share is None else share.total
     masks = MaskCheck(env.observation_space, env.action_space)
     network = NetworkAgent(policy, None if deterministic else SharedNoise(rows, noise), masks=masks)
-    return network if share is None else WorkerAgent(network, share)
+    if share is None:
+        return network
+    from maze_core.collect.agents.worker_agent import WorkerAgent
+
+    return WorkerAgent(network, share)
 
 
 class _Quota:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.envs.events.event import EventSummary, is_added_up
-from maze_core.envs.events.histograms import Histogram
-from maze_core.envs.vector import Episode
+if TYPE_CHECKING:
+    from maze_core.envs.events.event import EventSummary
+    from maze_core.envs.events.histograms import Histogram
+    from maze_core.envs.vector import Episode
 
 _NUMBERS: dict[str, Callable[[np.ndarray], np.floating]] = {
     "sum": np.sum,
@@ -16,6 +18,8 @@ _NUMBERS: dict[str, Callable[[np.ndarray], np.floating]] = {
     "min": np.min,
     "max": np.max,
 }
+_ADDED_UP = ("count", "sum")
+# Aggregators that are 0 where nothing was reported; the others are unknown there.
 
 
 def event_statistics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
@@ -35,7 +39,12 @@ def event_statistics(episodes: Sequence[Episode], prefix: str) -> dict[str, floa
 def event_histograms(episodes: Sequence[Episode], prefix: str) -> dict[str, Histogram]:
     """Return histograms of single values (`…/histogram`) and of the episodes' statistics (`…/sum_histogram`)."""
     found: dict[str, Histogram] = {}
-    for events in _reported(episodes):
+    reported = _reported(episodes)
+    if not reported:
+        return found
+    from maze_core.envs.events.histograms import Histogram
+
+    for events in reported:
         for name, histogram in events.histograms.items():
             found.setdefault(f"{prefix}/{name}", Histogram()).merge(histogram)
     for name, (values, aggregators) in _over_episodes(episodes).items():
@@ -53,7 +62,7 @@ def _over_episodes(episodes: Sequence[Episode]) -> dict[str, tuple[np.ndarray, t
     aggregators = {name: each for events in reported for name, each in events.epoch.items()}
     found = {}
     for name in sorted(aggregators):
-        unknown = 0.0 if is_added_up(name) else np.nan
+        unknown = 0.0 if name.rpartition("/")[2] in _ADDED_UP else np.nan
         values = np.array([events.values.get(name, unknown) for events in reported])
         found[name] = (values[~np.isnan(values)], aggregators[name])
     return found

@@ -15,9 +15,9 @@ from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.config.assembly import INSTALLED, Assembly
 from maze_core.plugins.extensions import VIDEO, extension
-from maze_core.run.api import open_policy
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run
+from maze_core.run.saved.saved_run import open_policy
 
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy

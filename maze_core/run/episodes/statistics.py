@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import PluginError
 from maze_core.base.metrics import as_number, deviation, mean
-from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, varies
+from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, check_state, varies
 from maze_core.base.terminal_text import shown
-from maze_core.envs.events.event import EVENTS, EventSummary
 from maze_core.envs.vector import Episode
 from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
 
 if TYPE_CHECKING:
     from maze_core.envs.events.histograms import Histogram
 
+
+class _Events:
+    """The form of the events of an episode in a saved state."""
+
+    def check(self, saved: Any, place: str) -> None:
+        from maze_core.envs.events.event import EVENTS
+
+        check_state(saved, EVENTS, place)
+
+
 _ANY = Number(finite=False)
 _VALUES = Entries(Each(_ANY))
-_ROW = [Count(), Count(), _ANY, Count(), Entries(_ANY), OrNone(EVENTS)]
+_ROW = [Count(), Count(), _ANY, Count(), Entries(_ANY), OrNone(_Events())]
 """The forms of the recorded values and of an episode in a saved state."""
 
 
@@ -103,4 +112,8 @@ def _row(episode: Episode) -> list[Any]:
 
 def _episode(index: int, number: int, total: float, length: int, metrics: dict[str, float], events: Any) -> Episode:
     """Return the episode whose `_row` this is."""
-    return Episode(index, number, total, length, metrics, None if events is None else EventSummary.load(events))
+    if events is not None:
+        from maze_core.envs.events.event import EventSummary
+
+        events = EventSummary.load(events)
+    return Episode(index, number, total, length, metrics, events)

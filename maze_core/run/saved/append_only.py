@@ -12,6 +12,8 @@ from maze_core.base.errors import RunError
 from maze_core.base.file_systems import flush
 from maze_core.run.saved.manifest import Extent
 
+METRICS_FILE = "metrics.jsonl"
+"""The file with a line for each epoch."""
 _CHUNK = 1 << 20
 
 

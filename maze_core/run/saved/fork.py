@@ -12,9 +12,9 @@ from typing import Any
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, ConfigError, RunError
 from maze_core.plugins.config.record import CONFIG, FORKED_FROM, ID, read_record, write_record
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST
-from maze_core.run.saved.metrics_file import METRICS_FILE
 from maze_core.run.saved.run_dir import (
     NETWORK,
     REPLAY,

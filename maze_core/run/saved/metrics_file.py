@@ -10,10 +10,9 @@ from typing import Any
 
 from maze_core.base import files
 from maze_core.base.plain_json import is_count, is_number, parse_object
-from maze_core.run.saved.append_only import still_holds
+from maze_core.run.saved.append_only import METRICS_FILE, still_holds
 from maze_core.run.saved.manifest import Extent
 
-METRICS_FILE = "metrics.jsonl"
 _MOST_BYTES = 1_000_000_000
 
 

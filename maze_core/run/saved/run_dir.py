@@ -20,8 +20,8 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
-from maze_core.run.saved.metrics_file import METRICS_FILE
 
 NETWORK, LOCK, REPLAY = "network.svg", ".lock", "replay"
 

@@ -14,8 +14,9 @@ from maze_core.base.plain_json import is_count, is_number
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw
 from maze_core.plugins.config.record import CONFIG, FORKED_FROM, RECORD, read_record
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import last_extents
-from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.run.saved.metrics_file import damage, read_metrics
 from maze_core.run.saved.run_dir import is_locked, no_run
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]

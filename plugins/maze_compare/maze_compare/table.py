@@ -15,7 +15,7 @@ from maze_compare.records import DamagedRun, RunRecord, read_or_damaged, run_fol
 from maze_core.base.plain_json import is_count, is_number
 from maze_core.base.terminal_text import counted, printable
 from maze_core.plugins.config.record import CONFIG, RECORD
-from maze_core.run.saved.metrics_file import METRICS_FILE
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.run_dir import is_locked
 
 if TYPE_CHECKING:

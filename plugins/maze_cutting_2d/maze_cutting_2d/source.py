@@ -8,8 +8,6 @@ import gymnasium
 
 from maze_core import Plugin, PluginConfig, hookimpl
 from maze_cutting_2d.config import CuttingConfig
-from maze_cutting_2d.flat import Cutting
-from maze_cutting_2d.turns import CuttingInTurns
 
 
 class CuttingSource(Plugin):
@@ -20,6 +18,9 @@ class CuttingSource(Plugin):
     @hookimpl
     def make_env(self, config: CuttingConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Build one environment."""
+        from maze_cutting_2d.flat import Cutting
+        from maze_cutting_2d.turns import CuttingInTurns
+
         shop = CuttingInTurns if config.form.startswith("structured") else Cutting
         env: gymnasium.Env[Any, Any] = shop(config, render_mode="rgb_array")
         limit = config.max_episode_steps

@@ -14,6 +14,7 @@ from maze_core.base.foreign_settings import variables_set
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.run import api
+from maze_core.run.saved import saved_run
 from maze_devkit import callback_spaces, runs
 from maze_devkit.callback_runs import EPOCHS, LEARNING, algorithms, hooks_of, kit_assembly, observes, quiet, started
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -144,7 +145,7 @@ def _resumes(subject: Subject) -> None:
 def _resumes_with(subject: Subject, algorithm: str) -> None:
     whole, folder = _learned(subject, "whole", algorithm), subject.folder / f"split {algorithm}"
     _learned(subject, "split", algorithm, until=1)
-    with quiet(), closing(api.reopen(folder, assembly=kit_assembly(subject))) as run:
+    with quiet(), closing(saved_run.reopen(folder, assembly=kit_assembly(subject))) as run:
         api.carry_out(run)
         names = runs.differing(whole, _all_learned(run))
     if names and runs.differing(whole, _learned(subject, "again", algorithm)):

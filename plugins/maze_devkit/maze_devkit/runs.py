@@ -16,6 +16,7 @@ from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.config.assembly import DEFAULTS, Assembly
 from maze_core.plugins.discovery import describe
 from maze_core.run import api
+from maze_core.run.saved import saved_run
 from maze_devkit.findings import NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.several import Seats, kind_of
@@ -143,7 +144,7 @@ def train(
 def resume(subject: Subject, env: AnyEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
     """Reopen a saved run, train it to `epochs`, and return what it learned."""
     overrides = [f"algorithm.n_epochs={epochs}"]
-    with closing(api.reopen(folder, overrides, assembly=subject.assembly(env))) as run:
+    with closing(saved_run.reopen(folder, overrides, assembly=subject.assembly(env))) as run:
         api.carry_out(run)
         return learned(run)
 

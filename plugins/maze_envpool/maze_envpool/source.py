@@ -11,7 +11,6 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.base.terminal_text import shown
-from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.external_fields import Outside
 
 _PREFIX = "envpool:"
@@ -86,6 +85,8 @@ def _check_options(config: EnvPoolConfig, env_id: str) -> None:
             if name in _SET_BY_MAZE:
                 raise ConfigError("is not an option here: Maze sets it", f"env.{place}.{name}", _SET_BY_MAZE[name])
             if name not in known:
+                from maze_core.plugins.config.explain import nearest
+
                 raise ConfigError(f"{config.id} has no such option; {nearest(name, known)}", f"env.{place}.{name}")
 
 

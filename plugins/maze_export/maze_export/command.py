@@ -53,7 +53,7 @@ def export(
     from contextlib import closing
 
     from maze_core.base.terminal_text import argument, counted
-    from maze_core.run.api import open_policy
+    from maze_core.run.saved.saved_run import open_policy
     from maze_export.export import export_policy
 
     allow_local_modules()

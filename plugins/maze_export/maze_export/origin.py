@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.terminal_text import counted
 from maze_core.plugins.config.external_fields import Outside, marked_fields
 from maze_core.plugins.config.record import CONFIG
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import CHECKPOINTS, MODEL
-from maze_core.run.saved.metrics_file import METRICS_FILE, read_metrics
+from maze_core.run.saved.metrics_file import read_metrics
 from maze_core.run.saved.run_dir import versions
 
 if TYPE_CHECKING:

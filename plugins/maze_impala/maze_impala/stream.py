@@ -6,7 +6,7 @@ import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from maze_onpolicy import GROUP, AgentGroups, RewardScale, actor_metrics, state_arrays
+from maze_onpolicy import GROUP, AgentGroups, RewardScale, state_arrays
 
 from maze_core import Count, RunError, varies
 from maze_core.base.saved_state import Each, OrLeftOut
@@ -37,13 +37,13 @@ class TrajectoryStream:
         self._results = OrderedResults(self._actors)
         self._rollout: Rollout | None = None
         """The rollouts of a batch side by side, in arrays that every update reuses."""
-        self._acting = actors_of(run.observation_space)
-        self._groups = AgentGroups(run)
+        actors = actors_of(run.observation_space)
+        self._groups = None if actors is None else AgentGroups(run, actors)
         self._asked = 0
         """Number of rollouts requested since the start of the run."""
         self._under_way: deque[int] = deque()
         """Jobs of the rollouts not learned from, in the order of the requests."""
-        self._scale = RewardScale.of(config)
+        self._scale = RewardScale(config.gamma) if config.normalize_rewards else None
 
     def next_batch(self) -> Batch:
         """Share the parameters, request rollouts, and return the next ones as a batch of `trajectories`."""
@@ -55,9 +55,9 @@ class TrajectoryStream:
         for place in range(config.rollouts_per_batch):
             result = self._results.of(self._under_way.popleft())
             rollout: Rollout = result.value
-            if self._acting is not None:
-                run.record(actor_metrics(self._acting, run.action_space, rollout))
-            self._groups.name(rollout)
+            if self._groups is not None:
+                run.record(self._groups.metrics(rollout))
+                self._groups.name(rollout)
             self._let_change(rollout)
             if self._scale is not None:
                 self._scale(rollout, result.worker)

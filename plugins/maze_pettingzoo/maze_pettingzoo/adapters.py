@@ -16,11 +16,13 @@ from maze_core.envs.pictures import pictures_per_second
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_pettingzoo.answers import agents_by_name, answer, by_name, check_gone, info_of, numbers, spaces_of, those_set
 from maze_pettingzoo.copies import copied
-from maze_pettingzoo.critics import CriticView, view_of
+from maze_pettingzoo.critics import view_of
 from maze_pettingzoo.observer import Observer, has_mask
 
 if TYPE_CHECKING:
     from pettingzoo import AECEnv, ParallelEnv
+
+    from maze_pettingzoo.source import CriticView
 
 
 class PettingZooEnv(MultiAgentEnv):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -15,8 +15,9 @@ from maze_core.envs.masks import MASK
 from maze_core.envs.several.agent_rows import waiting_observation
 from maze_pettingzoo.observer import Observer
 
-CriticView = Literal["none", "state", "all"]
-"""What critics alone see: nothing, the state, or what all agents observe."""
+if TYPE_CHECKING:
+    from maze_pettingzoo.source import CriticView
+
 _WHERE = "env.critic"
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
-from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
 from pydantic import Field, JsonValue, PositiveInt
 
@@ -18,14 +18,10 @@ from maze_core.base.foreign_settings import unchanged_variables
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.checks import naming
 from maze_core.envs.interfaces import with_arrays
-from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.sources.imports import import_module
-from maze_core.plugins.config.explain import left_out
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.python_objects import given
-from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
-from maze_pettingzoo.critics import CriticView
 from maze_pettingzoo.names import (
     all_names,
     found_by_name,
@@ -36,6 +32,11 @@ from maze_pettingzoo.names import (
     without_version,
 )
 
+if TYPE_CHECKING:
+    from maze_core.envs.several.agents import MultiAgentEnv
+
+CriticView = Literal["none", "state", "all"]
+"""What critics alone see: nothing, the state, or what all agents observe."""
 _CONSTRUCTORS = {"aec": "env", "parallel": "parallel_env"}
 _NAMES = {*_CONSTRUCTORS.values(), "raw_env"}
 _OPTIONS = {"agent_id", "flatten_boards", "score", "elapsed", "critic"}
@@ -122,6 +123,8 @@ class PettingZooSource(Plugin):
     @hookimpl
     def make_agents_env(self, config: PettingZooConfig, seed: int, index: int) -> MultiAgentEnv:
         """Build one environment."""
+        from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
+
         with unchanged_variables():
             from pettingzoo import AECEnv, ParallelEnv
 
@@ -138,7 +141,11 @@ class PettingZooSource(Plugin):
 
 
 def _limited(env: MultiAgentEnv, config: PettingZooConfig) -> MultiAgentEnv:
-    return env if config.max_episode_steps is None else LimitedAgents(env, config.max_episode_steps)
+    if config.max_episode_steps is None:
+        return env
+    from maze_core.envs.several.agents import LimitedAgents
+
+    return LimitedAgents(env, config.max_episode_steps)
 
 
 def _maker(config: PettingZooConfig) -> tuple[Any, str]:
@@ -243,6 +250,8 @@ def _explained(config: PettingZooConfig) -> Iterator[None]:
     except ImportError as exc:
         raise missing_package(config.id, exc) from None
     except TypeError as exc:
+        from maze_core.plugins.config.explain import left_out
+
         raise ConfigError(str(exc), "env.kwargs" if "argument" in str(exc) else "env.id", left_out(exc)) from exc
     except Exception as exc:
         raise RunError(f"the environment {config.id} cannot be built: {describe(exc)}") from exc

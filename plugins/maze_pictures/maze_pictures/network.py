@@ -13,7 +13,6 @@ from maze_core.envs.several.actors import actors_of
 from maze_core.models.blocks import MLP, count, members
 from maze_core.models.families import BernoulliHead, BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
-from maze_core.models.several.actor_policy import ActorPolicy
 from maze_pictures.svg import Box, Panel, draw
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.models.memory import Memory
+    from maze_core.models.several.actor_policy import ActorPolicy
 
 _TIMES = " \N{MULTIPLICATION SIGN} "
 
@@ -36,10 +36,8 @@ def network_svg(policy: nn.Module, title: str) -> str:
 
 def _panels(policy: nn.Module, of: str = "") -> list[Panel]:
     """Return the panels of a policy; `of` says whose it is."""
-    if isinstance(policy, ActorPolicy):
-        return _panels_of_groups(policy)
     if type(policy) is not Policy:
-        return [_foreign_panel(policy, of)]
+        return _other_panels(policy, of)
     heads = _head_boxes(policy)
     value = [_value_box(policy)] if policy.has_critic else []
     if policy.critic_encoder is None:
@@ -49,6 +47,12 @@ def _panels(policy: nn.Module, of: str = "") -> list[Panel]:
         _panel(f"Policy{of}", policy, policy.encoder, policy.memory, heads),
         _panel(f"Critic{of}", policy, policy.critic_encoder, policy.critic_memory, value),
     ]
+
+
+def _other_panels(policy: nn.Module, of: str) -> list[Panel]:
+    from maze_core.models.several.actor_policy import ActorPolicy
+
+    return _panels_of_groups(policy) if isinstance(policy, ActorPolicy) else [_foreign_panel(policy, of)]
 
 
 def _panels_of_groups(policy: ActorPolicy) -> list[Panel]:

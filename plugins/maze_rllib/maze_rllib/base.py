@@ -24,9 +24,9 @@ from maze_core import (
     hookimpl,
     remembers,
 )
+from maze_core.base.errors import combined
 from maze_core.base.saved_state import refused
 from maze_core.base.seeding import integer_seed
-from maze_core.plugins.config.explain import combined
 from maze_rllib.config import RLlibConfig
 from maze_rllib.families import Family, family
 from maze_rllib.offered import CLUSTER, WORKERS, other_version

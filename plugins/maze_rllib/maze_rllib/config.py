@@ -10,8 +10,9 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PositiveInt, 
 from pydantic.json_schema import SkipJsonSchema
 
 from maze_core import AlgorithmConfig, ConfigError
+from maze_core.base.errors import combined
 from maze_core.plugins.config import params
-from maze_core.plugins.config.explain import combined, nearest
+from maze_core.plugins.config.explain import nearest
 from maze_core.plugins.config.external_fields import Outside
 from maze_rllib.families import Family, family
 from maze_rllib.flags import FLAGS

@@ -10,7 +10,8 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from maze_core import ConfigError
-from maze_core.plugins.config.explain import combined, nearest
+from maze_core.base.errors import combined
+from maze_core.plugins.config.explain import nearest
 
 _WHERE = "algorithm.model_config"
 _OF_THE_LEARNER = ("log_std_clip_param", "max_seq_len")

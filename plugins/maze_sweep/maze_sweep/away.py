@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from maze_core import ConfigError, MazeError
 from maze_core.base import files
 from maze_core.base.files import GuardedFolder
-from maze_core.run.saved.metrics_file import METRICS_FILE
+from maze_core.run.saved.append_only import METRICS_FILE
 from maze_sweep.execute import execute
 
 if TYPE_CHECKING:

@@ -39,6 +39,7 @@ def _train(job: SweepJob) -> RunSummary:
     from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import Assembly
     from maze_core.run import api
+    from maze_core.run.saved import saved_run
     from maze_core.run.saved.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.run.saved.run_dir import lock
 
@@ -46,7 +47,7 @@ def _train(job: SweepJob) -> RunSummary:
     if run_dir.is_symlink():
         raise ConfigError(f"{run_dir} is a link, which is not followed here")
     if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
-        return api.resume(run_dir, assembly=assembly, agreed=job.config)
+        return saved_run.resume(run_dir, assembly=assembly, agreed=job.config)
     if run_dir.exists():  # killed before its first checkpoint: nothing to resume
         old = run_dir.with_name(files.leftover(run_dir.name, "old"))
         with lock(run_dir):  # the open lock would keep the folder there on some file systems

@@ -14,13 +14,14 @@ from maze_compare.records import RETURN
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError, field_validator
 
 from maze_core import ConfigError, PluginConfig, RunConfig
+from maze_core.base.errors import combined
 from maze_core.base.files import write_bytes
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import DEFAULTS, INSTALLED, Assembly
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.checksummed_yaml import checksummed, read_verified
-from maze_core.plugins.config.explain import combined, explain
+from maze_core.plugins.config.explain import explain
 from maze_core.plugins.config.permissions import Permissions
 from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge

@@ -15,7 +15,8 @@ from maze_core import ConfigError, RunConfig
 from maze_core.base import files
 from maze_core.base.plain_json import checksummed, parse_object, unsealed
 from maze_core.base.terminal_text import shown
-from maze_core.run.saved.metrics_file import METRICS_FILE, parsed_epoch
+from maze_core.run.saved.append_only import METRICS_FILE
+from maze_core.run.saved.metrics_file import parsed_epoch
 from maze_sweep.plan import SweepPlan
 from maze_sweep.pool import JobEnd
 from maze_sweep.searchers.space import Point, Space, other_paths, outside

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core import ConfigError
+from maze_core.base.errors import combined
 from maze_core.plugins.config.assembly import policy_part
-from maze_core.plugins.config.explain import combined
 from maze_core.plugins.config.external_fields import Outside, marked_fields
 from maze_sweep.searchers.space import Choices, Dimension, Point, Space
 

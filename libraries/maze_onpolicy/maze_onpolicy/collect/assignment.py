@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from maze_core import NetworkAgent, subtree, take_rows, to_tensors
 from maze_core.base.tree import copy_tree, put_rows
 from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.collect.agents.noise_plan import NoisePlan, PlannedExploration, PlannedNoise
+from maze_core.collect.agents.exploration import Exploration
+from maze_core.collect.agents.network import NoisePlan
 from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.stepper import Stepper
 from maze_onpolicy.collect.parameter_arrays import acting_arrays
@@ -19,7 +20,9 @@ from maze_onpolicy.collect.rollout_sink import RolloutSink, allocate_samples
 from maze_onpolicy.collect.sampler import fill
 
 if TYPE_CHECKING:
-    from maze_core import EpisodeSeeds, Policy, Rollout, Tree
+    from collections.abc import Iterator
+
+    from maze_core import EpisodeSeeds, Policy, Rollout, TensorTree, Tree
     from maze_core.collect.agents.exploration import Change
     from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.serial import SerialVectorEnv
@@ -44,6 +47,45 @@ class CollectAssignment:
     def begin(self, env: SerialVectorEnv, share: Share) -> ShareCollector:
         """Return what collects with a share of the environments."""
         return ShareCollector(self, env, share)
+
+
+class PlannedNoise:
+    """Noise that the driver drew, for the steps that the agent expects next."""
+
+    def __init__(self) -> None:
+        self._noise: Tree = {}
+
+    def take(self, noise: Tree) -> None:
+        """Take the noise of the next steps, leaves [T, N, …]."""
+        self._noise = noise
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise that was taken."""
+        return to_tensors(copy_tree(self._noise))
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: the random state is the driver's."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
+
+
+class PlannedExploration(Exploration):
+    """Changes actions by what the driver drew, step by step."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._steps: Iterator[Tree] = iter(())
+
+    def take(self, explored: Tree) -> None:
+        """Take what was drawn for the next steps, leaves [T, N, …]."""
+        leaves = zip(*explored.values(), strict=True)
+        self._steps = (dict(zip(explored, step, strict=True)) for step in leaves)
+
+    def explore(self, obs: Tree, choice: Choice) -> Choice:
+        """Return the actions to take in the next of these steps."""
+        return self._change(choice, next(self._steps))
 
 
 class ShareCollector:

@@ -17,7 +17,7 @@ from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.envs.vector import agents_of
 from maze_onpolicy.collect.assignment import MEMORY, CollectAssignment
 from maze_onpolicy.collect.parameter_arrays import acting_arrays
-from maze_onpolicy.collect.sampler import critic_memory_after
+from maze_onpolicy.data.pieces import critic_memory_after
 
 if TYPE_CHECKING:
     from maze_core import EpisodeSeeds, NetworkAgent, Rollout

@@ -16,17 +16,17 @@ from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
 from maze_core.plugins.config.params import setting
-from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper, can_share
-from maze_onpolicy.collect.resident import ResidentSampler
 from maze_onpolicy.collect.sampler import Sampler
-from maze_onpolicy.collect.several_agents import AgentGroups, actor_metrics
-from maze_onpolicy.data.reward_scale import RewardScale
 
 if TYPE_CHECKING:
     from maze_core import NetworkAgent, Rollout, VectorEnv
     from maze_core.collect.agents.exploration import Exploration
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.hookspecs import Run
+    from maze_onpolicy.collect.remote import RemoteSampler
+    from maze_onpolicy.collect.resident import ResidentSampler
+    from maze_onpolicy.collect.several_agents import AgentGroups
+    from maze_onpolicy.data.reward_scale import RewardScale
 
 
 def _check_rollout(run: Run, num_envs: int, n_steps: int) -> None:
@@ -69,18 +69,20 @@ class RolloutCollector(Collector):
         run.hooks.announce(*self.calls)
         run.explores = exploration is not None
         self._reward_scale = reward_scale
-        self._actors = actors_of(run.observation_space)
-        self._groups = AgentGroups(run)
+        self._groups: AgentGroups | None = None
+        if (actors := actors_of(run.observation_space)) is not None:
+            from maze_onpolicy.collect.several_agents import AgentGroups
+
+            self._groups = AgentGroups(run, actors)
         plain = not run.hooks.wraps_agent and run.planning("training") is None
-        shared = plain and can_share(run, exploration)
         _check_rollout(run, num_envs, n_steps)
         env = run.training_env(num_envs)
         self._rows = env.num_envs
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         network = training_agent(run, env, exploration)
-        # Steps are counted when the rollout is complete: exploration that follows the count stays as it is within one.
-        stepper = RemoteStepper.of(run, env, seeds, network, n_steps, counted=False) if shared else None
-        remote = None if stepper is None else RemoteSampler(network, stepper)
+        remote = self._remote(network, env, n_steps, seeds) if plain and run.environments.has_collectors else None
+        self.on_workers = remote is not None
+        """True where workers take the steps of a collection on their own, False where this process leads each step."""
         resident = self._resident(env, n_steps, seeds) if plain and exploration is None else None
         self._sampler: Sampler | RemoteSampler | ResidentSampler = (
             remote or resident or self._lockstep(network, env, n_steps, seeds)
@@ -94,7 +96,12 @@ class RolloutCollector(Collector):
             run: provides environments, policy and counters.
             config: with `n_rollout_steps` and `num_envs`, and with `normalize_rewards` and `gamma`.
         """
-        return cls(run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config))
+        reward_scale: RewardScale | None = None
+        if config.normalize_rewards:
+            from maze_onpolicy.data.reward_scale import RewardScale
+
+            reward_scale = RewardScale(lambda: config.gamma)
+        return cls(run, config.n_rollout_steps, config.num_envs, reward_scale=reward_scale)
 
     def _lockstep(self, network: NetworkAgent, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> Sampler:
         """Return a sampler that steps the environments together, one forward for all."""
@@ -102,18 +109,27 @@ class RolloutCollector(Collector):
         agent = run.planning_agent(network, env, seeds) or run.hooks.wrap_agent(run, network, env)
         return Sampler(network, env, n_steps, seeds, agent=agent, on_step=lambda: self._show_progress(copies))
 
+    def _remote(self, network: NetworkAgent, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> RemoteSampler | None:
+        """Return a sampler whose steps workers take on their own, where the environment and the policy allow it."""
+        from maze_onpolicy.collect.remote import RemoteSampler, RemoteStepper, can_share
+
+        if not can_share(self._run, network.exploration):
+            return None
+        # Steps are counted when the rollout is complete: exploration that follows the count stays as it is within one.
+        stepper = RemoteStepper.of(self._run, env, seeds, network, n_steps, counted=False)
+        return None if stepper is None else RemoteSampler(network, stepper)
+
     def _resident(self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> ResidentSampler | None:
         """Return a sampler whose rollouts stay on the device, where the environment and all who read them allow it."""
         run, copies = self._run, copies_of(env)
         if not run.algorithm.supports_tensors or run.hooks.changes_rollouts or run.config.learners > 1:
             return None
+        if not hasattr(env, "tensors"):
+            return None
+        from maze_onpolicy.collect.resident import ResidentSampler
+
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         return ResidentSampler.of(run.policy, env, n_steps, seeds, noise, lambda: self._show_progress(copies))
-
-    @property
-    def on_workers(self) -> bool:
-        """True where workers take the steps of a collection on their own, False where this process leads each step."""
-        return isinstance(self._sampler, RemoteSampler)
 
     @property
     def rollout(self) -> Rollout:
@@ -127,11 +143,11 @@ class RolloutCollector(Collector):
         scales, since each agent has rewards of its own. Plugins may change the rollout (hook `change_rollout`).
         """
         rollout = self._sampler.collect()
-        self._groups.name(rollout)
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
-        if self._actors is not None:
-            self._run.record(actor_metrics(self._actors, self._run.action_space, rollout))
+        if self._groups is not None:
+            self._groups.name(rollout)
+            self._run.record(self._groups.metrics(rollout))
         self._run.hooks.change_rollout(self._run, rollout)
         if self._reward_scale is not None:
             self._reward_scale(rollout)

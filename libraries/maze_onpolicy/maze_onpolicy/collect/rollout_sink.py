@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core import Rollout, map_tree, remembers, take_rows
+from maze_core import Rollout, map_tree, take_rows
 from maze_core.collect.agents.forward import TorchForward
-from maze_core.collect.agents.row_memory import RowMemory
+from maze_core.collect.agents.network import memory_of
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 
@@ -135,7 +135,7 @@ def allocate_samples(network: NetworkAgent, env: VectorEnv, n_steps: int) -> Tre
         return allocate(space_specs(env.action_space, "action"), (n_steps, env.num_envs))
     # Only a sample knows its shape: that of a squashed Gaussian, say, is the one before tanh.
     policy, obs = network.policy, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
-    forward = TorchForward(policy, memory=RowMemory(policy) if remembers(policy) else None)
+    forward = TorchForward(policy, memory=memory_of(policy))
     (noise,) = forward.by_step(policy.draw_noise((1, env.num_envs), torch.Generator()))
     with torch.inference_mode():
         samples = forward.act(obs, noise).samples

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from maze_core import RunError, Sequences, take_rows, to_tensors
-from maze_core.base.tree import flat_rows
+from maze_core import RunError
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.vector import agents_of
-from maze_onpolicy.collect.agent_row_sink import AgentRowSink
 from maze_onpolicy.collect.rollout_sink import RolloutSink, allocate_samples
-from maze_onpolicy.data.pieces import Pieces
 
 if TYPE_CHECKING:
-    from maze_core import EpisodeSeeds, NetworkAgent, Policy, Rollout, TensorTree, VectorEnv
+    from maze_core import EpisodeSeeds, NetworkAgent, Rollout, TensorTree, VectorEnv
     from maze_core.collect.agents.agent import Agent
+    from maze_onpolicy.collect.agent_row_sink import AgentRowSink
 
 
 class Sampler:
@@ -56,8 +53,11 @@ class Sampler:
         self._env, self._n_steps = env, n_steps
         self._stepper = Stepper(env, seeds)
         samples = allocate_samples(network, env, n_steps)
-        # Where several agents act, some transitions are still open between two rollouts.
-        self._several = AgentRowSink(env, samples, on_step, network.memory) if agents_of(env) else None
+        self._several: AgentRowSink | None = None
+        if agents_of(env):  # some transitions are still open between two rollouts
+            from maze_onpolicy.collect.agent_row_sink import AgentRowSink
+
+            self._several = AgentRowSink(env, samples, on_step, network.memory)
         self._sink = self._several or RolloutSink(env, samples, on_step, complete=complete)
 
     @property
@@ -92,6 +92,8 @@ class Sampler:
             self._several.finish()
         sink.check_masks(self._n_steps)
         if self._memory is not None:
+            from maze_onpolicy.data.pieces import critic_memory_after
+
             critics = critic_memory_after(self._policy, sink.rollout)
             self._memory.replace(critics)
         if self._several is not None:
@@ -118,31 +120,3 @@ def fill(sink: RolloutSink | AgentRowSink, stepper: Stepper, agent: Agent, steps
         # It may have refused an action for which there was no choice. The observation of the step that failed counts.
         sink.check_masks(sink.steps + 1)
         raise
-
-
-def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
-    """Return what the critic alone remembers after a rollout, leaves [N, …]: it does not act, so it reads it now.
-
-    Columns without a valid row keep what they remembered before; those whose last episode ended remember nothing.
-    """
-    valid, ended = rollout.valid, rollout.terminated | rollout.truncated
-    pieces = Pieces.of(valid, ended)
-    if not len(pieces.columns):  # nobody acted, or all actions are open
-        return {}
-    # Of each environment only the last piece counts.
-    last = np.flatnonzero(np.append(pieces.columns[1:] != pieces.columns[:-1], True)[: len(pieces.columns)])
-    pieces = Pieces(pieces.columns[last], pieces.first[last], pieces.lengths[last])
-    rows = pieces.rows(valid.shape[1])
-    device = next(policy.parameters()).device
-    flat = to_tensors(take_rows(flat_rows(rollout.obs), rows), device)
-    memory = to_tensors(rollout.memory)
-    state = pieces.states(policy.initial_state(len(pieces.columns)), memory)
-    with torch.inference_mode():
-        after = policy.critic_state(flat, Sequences(pieces.lengths, state))
-    fresh = policy.initial_state(len(pieces.columns))
-    over = torch.from_numpy(ended[pieces.first + pieces.lengths - 1, pieces.columns])
-    for key, leaf in after.items():
-        columns = torch.from_numpy(pieces.columns).to(leaf.device)
-        rest = torch.where(over.to(leaf.device).reshape(-1, *[1] * (leaf.ndim - 1)), fresh[key], leaf)
-        after[key] = memory[key].to(leaf.device).index_copy(0, columns, rest)
-    return after

@@ -26,12 +26,13 @@ GROUP = "group"
 
 
 class AgentGroups:
-    """Names the network of each row of a rollout, where agents have different ones.
+    """Names the network of each row of a rollout, where agents have different ones, and says what each actor did.
 
     Each agent has rewards of its own, so rewards and advantages of different networks have different scales.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, actors: ActorId) -> None:
+        self._actors, self._action_space = actors, run.action_space
         self._numbers: np.ndarray | None = None
         """The network of each agent, [agents] int64; None where all rows belong to one."""
         policy: Any = run.policy
@@ -43,6 +44,10 @@ class AgentGroups:
         """Let `extra` of a rollout hold the `group` of each row, [T, N], where not all belong to one."""
         if self._numbers is not None:
             rollout.extra[GROUP] = self._numbers[rollout.obs[ACTOR][:-1]]
+
+    def metrics(self, rollout: Rollout) -> dict[str, float]:
+        """Return the metrics of the actors, see `actor_metrics`."""
+        return actor_metrics(self._actors, self._action_space, rollout)
 
 
 def actor_metrics(actors: ActorId, action_space: Space[Any], rollout: Rollout) -> dict[str, float]:

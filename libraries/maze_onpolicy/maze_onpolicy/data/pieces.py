@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maze_core import Sequences, take_rows, to_tensors
+from maze_core.base.tree import flat_rows
+
 if TYPE_CHECKING:
-    from maze_core import Rollout, TensorTree
+    from maze_core import Policy, Rollout, TensorTree
 
 
 @dataclass(slots=True)
@@ -74,3 +77,31 @@ def following_rows(rollout: Rollout, pieces: Pieces) -> np.ndarray:
     cut = final[last, pieces.columns]
     followed: np.ndarray = np.where(cut >= 0, cut, rows)
     return followed
+
+
+def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
+    """Return what the critic alone remembers after a rollout, leaves [N, …]: it does not act, so it reads it now.
+
+    Columns without a valid row keep what they remembered before; those whose last episode ended remember nothing.
+    """
+    valid, ended = rollout.valid, rollout.terminated | rollout.truncated
+    pieces = Pieces.of(valid, ended)
+    if not len(pieces.columns):  # nobody acted, or all actions are open
+        return {}
+    # Of each environment only the last piece counts.
+    last = np.flatnonzero(np.append(pieces.columns[1:] != pieces.columns[:-1], True)[: len(pieces.columns)])
+    pieces = Pieces(pieces.columns[last], pieces.first[last], pieces.lengths[last])
+    rows = pieces.rows(valid.shape[1])
+    device = next(policy.parameters()).device
+    flat = to_tensors(take_rows(flat_rows(rollout.obs), rows), device)
+    memory = to_tensors(rollout.memory)
+    state = pieces.states(policy.initial_state(len(pieces.columns)), memory)
+    with torch.inference_mode():
+        after = policy.critic_state(flat, Sequences(pieces.lengths, state))
+    fresh = policy.initial_state(len(pieces.columns))
+    over = torch.from_numpy(ended[pieces.first + pieces.lengths - 1, pieces.columns])
+    for key, leaf in after.items():
+        columns = torch.from_numpy(pieces.columns).to(leaf.device)
+        rest = torch.where(over.to(leaf.device).reshape(-1, *[1] * (leaf.ndim - 1)), fresh[key], leaf)
+        after[key] = memory[key].to(leaf.device).index_copy(0, columns, rest)
+    return after

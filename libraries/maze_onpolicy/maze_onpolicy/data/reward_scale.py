@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,11 +37,6 @@ class RewardScale:
         self._spreads: dict[int, RunningMoments] = {}
         self._returns: dict[int, np.ndarray] = {}
         """The discounted sum of the rewards of each column's episode so far, [N] float64, by source."""
-
-    @classmethod
-    def of(cls, config: Any) -> Self | None:
-        """Return the scale that an algorithm's parameters ask for; None: rewards stay as they are."""
-        return cls(lambda: config.gamma) if config.normalize_rewards else None
 
     def __call__(self, rollout: Rollout, source: int = 0) -> None:
         """Add the rewards [T, N] of a rollout to the statistics, and scale them in place.

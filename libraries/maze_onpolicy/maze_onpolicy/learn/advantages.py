@@ -17,7 +17,6 @@ from maze_core.data.rollout import carried_rows
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.returns import explained_variance, generalized_advantages
 from maze_onpolicy.data.rounding import ROUNDING, nearly_equal
-from maze_onpolicy.learn.recurrent import remembered_values
 
 if TYPE_CHECKING:
     from maze_core import Policy, Rollout, Sequences
@@ -148,6 +147,8 @@ def advantage_rows(
     log_prob: Tensor | None = None
     valid = rollout.valid
     if remembers(policy):
+        from maze_onpolicy.learn.recurrent import remembered_values
+
         values, next_values, sequences = remembered_values(policy, rollout, obs, sequence_length, baseline=baseline)
         keep = sequences.order
         sequences.order = None

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from maze_core import ConfigError, Sequences
+from maze_core import ConfigError
 from maze_onpolicy.closed_form.actor_critic import ClosedForm
-from maze_onpolicy.learn.parameters import policy_parameters
 
 if TYPE_CHECKING:
-    from maze_core import Policy, TensorTree, TreeDistribution
+    from maze_core import Policy, Sequences, TensorTree, TreeDistribution
     from maze_core.plugins.hookspecs import Run
 
 
@@ -66,6 +65,8 @@ class CriticBurnIn:
 
 def _acting_parameters(run: Run) -> list[nn.Parameter]:
     """Return the parameters that the action distribution depends on; a custom policy may share any with its critic."""
+    from maze_onpolicy.learn.parameters import policy_parameters
+
     found = policy_parameters(run.policy)
     if not found.critic:
         raise ConfigError(

@@ -153,7 +153,7 @@ def _of_run(
     look_ahead: bool | None,
 ) -> RolloutTask:
     """Return the task for a run's policy; the run stays open as long as `stack`."""
-    from maze_core.run.api import open_policy
+    from maze_core.run.saved.saved_run import open_policy
     from maze_recordings.rollouts import task_of_run
 
     here = "runner={name: dev}"  # whatever runner it was trained with: this process only opens it
