@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from maze_core.plugins.config.schedules import Constant, Moment, Schedule
+from maze_core.plugins.config.schedules import Moment, Schedule
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from maze_core.plugins.hookspecs import Run
 
 
@@ -34,7 +32,8 @@ class Scheduled:
     def __init__(self, config: Any) -> None:
         self.schedules = {name: value for name, value in config if isinstance(value, Schedule)}
         self.config = config.model_copy() if self.schedules else config
-        self._inputs: dict[str, Tensor] = {}
+        self.inputs: dict[str, Tensor] = {}
+        """The same numbers as tensors, shape (), that stay where they are; whoever repeats steps adds them."""
         first = {name: each.number(Moment(0.0, 0.0, 0.0)) for name, each in self.schedules.items()}
         self.take({name: Rate.of(name, x) if isinstance(x, float) else x for name, x in first.items()})
 
@@ -52,21 +51,5 @@ class Scheduled:
     def take(self, numbers: Mapping[str, float]) -> None:
         """Take numbers, in place: who holds the configuration sees them."""
         vars(self.config).update(numbers)
-        for name, tensor in self._inputs.items():
+        for name, tensor in self.inputs.items():
             tensor.fill_(numbers[name])
-
-    @contextmanager
-    def as_inputs(self, device: torch.device) -> Iterator[None]:
-        """Have tensors, shape (), in the place of the numbers that change: steps recorded inside read those later on.
-
-        They stay where they are, and have the numbers of each moment.
-        """
-        numbers = self.numbers()
-        changing = {name: x for name, x in numbers.items() if type(self.schedules[name]) is not Constant}
-        for name in changing.keys() - self._inputs.keys():
-            self._inputs[name] = torch.tensor(float(changing[name]), device=device)
-        vars(self.config).update(self._inputs)
-        try:
-            yield
-        finally:
-            vars(self.config).update(numbers)

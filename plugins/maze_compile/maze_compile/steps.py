@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_compile.filling import Filling, rows_of_a_rollout
+from maze_compile.number_inputs import numbers_as_inputs
 from maze_compile.repeatable import unrepeatable
 from maze_compile.surroundings import Surroundings
 from maze_core.base.tolerant_output import to_stderr
@@ -156,7 +157,7 @@ class RepeatedSteps:
             del self._recorded[next(iter(self._recorded))]
         self.recording = True
         try:
-            with self._algorithm.scheduled.as_inputs(self._run.device):
+            with numbers_as_inputs(self._run):
                 self._recorded[kind] = self._recorder.record(batch)
         finally:
             self.recording = False
@@ -188,7 +189,7 @@ class RepeatedSteps:
         return batch.objective, batch.group, constants, tuple(leaves), self._current
 
     def _is_unchanged(self) -> bool:
-        with self._algorithm.scheduled.as_inputs(self._run.device):
+        with numbers_as_inputs(self._run):
             return self._current is not None and self._surroundings.unchanged()
 
     def _look(self) -> None:
@@ -199,7 +200,7 @@ class RepeatedSteps:
         """
         if (reason := unrepeatable(self._run)) is not None:
             raise CannotRepeatError(reason)
-        with self._algorithm.scheduled.as_inputs(self._run.device):
+        with numbers_as_inputs(self._run):
             found = self._surroundings.look()
         self._current = self._known.setdefault(found, len(self._known))
 
