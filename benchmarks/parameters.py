@@ -114,7 +114,7 @@ TASKS = (
         changes={
             "algorithm.lr": (1e-4, 1e-2),
             "algorithm.target_update_interval": (16, 1_024),
-            "algorithm.exploration_steps": (1_000, 40_000),
+            "algorithm.epsilon.end": (1_000, 40_000),
             "algorithm.num_batches_per_iter": (8,),
             "algorithm.n_step": (1, 10),
             "algorithm.gamma": (0.9,),

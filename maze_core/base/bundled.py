@@ -35,7 +35,11 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
-    "maze-models": {"model": "simba cnn template custom", "callback": "custom_critic"},
+    "maze-models": {
+        "model": "simba cnn template custom",
+        "callback": "custom_critic",
+        "distribution": "gsde squashed_gsde",
+    },
     "maze-offpolicy": {},
     "maze-onpolicy": {},
     "maze-optuna": {"searcher": "optuna"},

@@ -88,6 +88,18 @@ def makes_environments(found: Any) -> bool:
     return kind is not None and _is_environment(kind) and not (kind is found and inspect.isabstract(found))
 
 
+def vector_class(found: Any) -> Any:
+    """Return a class of vectorised environments, which is built with `num_envs`; None for anything else."""
+    return found if isinstance(found, type) and issubclass(found, gymnasium.vector.VectorEnv) else None
+
+
+def lone(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> gymnasium.Env[Any, Any]:
+    """Return a single environment for a vectorised one of size one."""
+    from maze_core.envs.single_from_vector import LoneEnv
+
+    return LoneEnv(env)
+
+
 def is_of(found: Any, package: str) -> bool:
     """Return True for a class, or a function that is annotated to return one, that derives from a package's."""
     return any(each.__module__.partition(".")[0] == package for each in getattr(_made(found), "__mro__", ()))

@@ -18,6 +18,7 @@ from maze_core.data.batch import Batch, BatchShare, Loss, OwnStep, even_shares
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.optimizers.adam import Adam, Optimizer
+from maze_core.learn.scheduled import Scheduled
 from maze_core.plugins import discovery
 from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
 
@@ -41,14 +42,6 @@ def learning_parameters(policy: nn.Module, *others: nn.Module) -> list[nn.Parame
     if not parameters:
         raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
     return list(dict.fromkeys([*parameters, *(p for other in others for p in other.parameters() if p.requires_grad)]))
-
-
-def scheduled(schedule: str, fraction_done: float) -> float:
-    """Return the factor for a parameter when the fraction `fraction_done` (0 to 1) of the run is done.
-
-    The fraction stays 0 in a run whose end is open, where `auto` is constant.
-    """
-    return 1.0 if schedule == "constant" else 1.0 - fraction_done
 
 
 def _not_taken(taken: tuple[type[spaces.Space[Any]], ...], space: spaces.Space[Any]) -> str | None:
@@ -153,7 +146,9 @@ class Algorithm(ABC, Generic[P]):
     overrides the loss, or what it is built from, declares it again."""
 
     def __init__(self, config: Any) -> None:
-        self.config = config
+        self.scheduled = Scheduled(config)
+        """Its parameters that have schedules."""
+        self.config = self.scheduled.config
         self.row_results: TensorTree = {}
         """What `compute_loss` keeps about the rows of the last batch, leaves [B, …] without a graph, for `batches()`
         after its `yield`. From several learners they come share by share."""
@@ -306,13 +301,16 @@ class Algorithm(ABC, Generic[P]):
     def lr_factor(self, fraction_done: float) -> float | None:
         """Return the factor of all learning rates in the next update; None: they stay as they are.
 
-        By default that of `config.lr_schedule`, where there is one. The loop asks before each update.
+        By default that of `config.lr_schedule`, where there is one. The loop asks before each update. A rate with a
+        schedule of its own, as `config.lr` may have, follows that one.
 
         Args:
             fraction_done: part of the run that is done, 0 to 1; 0 in a run whose end is open.
         """
         schedule = getattr(self.config, "lr_schedule", None)
-        return scheduled(schedule, fraction_done) if isinstance(schedule, str) else None
+        if not isinstance(schedule, str):
+            return None
+        return 1.0 if schedule == "constant" else 1.0 - fraction_done
 
     @property
     def epoch_length(self) -> int:

@@ -43,6 +43,10 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
+    sizes = [each for each in ("critic_hidden", "critic_width") if getattr(config.model, each, None) is not None]
+    if sizes and critic != "separate":
+        way = "leave it out" if algorithm.needs_critic is False else "--set model.critic=separate"
+        raise ConfigError("is the size of a critic with layers of its own", f"model.{sizes[0]}", f"Next: {way}")
     check_schedules(config)
     algorithm.check(config)
 
@@ -77,16 +81,16 @@ def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
 
 
 def check_schedules(config: RunConfig) -> None:
-    """Raise ConfigError if a parameter `…_schedule` needs the run's end and the run has none."""
-    if config.steps is not None or config.algorithm.n_epochs:
-        return
-    for name, schedule in config.algorithm:
-        if name.endswith("_schedule") and schedule == "linear":
-            raise ConfigError(
-                f"a {schedule} schedule needs to know when the run ends",
-                f"algorithm.{name}",
-                "Next: --steps or --epochs",
-            )
+    """Raise ConfigError if a schedule needs the run's end and the run has none."""
+    fields = type(config.algorithm).model_fields
+    for name, value in config.algorithm:
+        over_run = getattr(value, "over", "") == "run" and value != fields[name].default
+        if (over_run or (name == "lr_schedule" and value == "linear")) and not (
+            config.steps or config.algorithm.n_epochs
+        ):
+            kind = getattr(value, "schedule", value)
+            problem = f"a {kind} schedule needs to know when the run ends"
+            raise ConfigError(problem, f"algorithm.{name}", "Next: --steps or --epochs")
 
 
 def called(hooks: Hooks, algorithm: Algorithm) -> set[str]:

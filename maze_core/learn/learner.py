@@ -15,6 +15,7 @@ from maze_core.learn.gradients import backward, clip_gradients, gradient_norm
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.optimizers.grouped import GroupedOptimizer
 from maze_core.learn.optimizers.settings import load_settings, restore, saved_optimizer, settings_of
+from maze_core.learn.scheduled import Rate
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep
@@ -111,14 +112,15 @@ class Learner:
             for name, parameter in network.named_parameters():
                 yield owner, name, parameter
 
-    def scale_lr(self, factor: float | None) -> None:
-        """Set every learning rate to `factor` times the configured one, but for a plugin's own; None: leave them."""
-        if factor is None:
-            return
+    def set_rates(self, factor: float | None, config: Any) -> None:
+        """Set every learning rate to `factor` times the configured one; None: leave them.
+
+        A plugin's own stay in any case, and those with schedules are what `config` says.
+        """
         for name, optimizer in self._optimizers.items():
             for group, lr in zip(optimizer.param_groups, self._base_lrs[name], strict=True):
-                if group.get("scheduled", True):
-                    group["lr"] = lr * factor
+                if group.get("scheduled", True) and (factor is not None or isinstance(lr, Rate)):
+                    group["lr"] = getattr(config, lr.parameter) if isinstance(lr, Rate) else lr * factor
 
     def share_of(self, batch: Batch) -> Batch:
         """Return the rows of a batch that this process learns from: all, unless others get theirs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -107,6 +107,9 @@ class ModelConfig(PluginConfig):
         return build_memory(self.memory, features, {key: getattr(self, f"memory_{key}") for key in MEMORY_SETTINGS})
 
 
+M = TypeVar("M", bound=ModelConfig)
+
+
 def assemble_policy(
     observation_space: Space[Any],
     action_space: Space[Any],
@@ -160,6 +163,12 @@ def assemble_policy(
     if config.orthogonal_init:
         _initialize(policy, initialize_encoders)
     return policy
+
+
+def for_critic(config: M) -> M:
+    """Return the parameters of a model with `hidden` and `critic_hidden` for the network of a separate critic."""
+    own = getattr(config, "critic_hidden", None)
+    return config if own is None else config.model_copy(update={"hidden": own})
 
 
 def _initialize(policy: Policy, encoders: bool) -> None:

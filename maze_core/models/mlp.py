@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.assembly import ModelConfig, assemble_policy, for_critic
 from maze_core.models.blocks import Activation
 from maze_core.models.inputs import MlpEncoder, flat_spaces
 from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.config.params import Hidden
+from maze_core.plugins.config.params import CriticHidden, Hidden
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class MlpConfig(ModelConfig):
 
     hidden: Hidden = (64, 64)
     """Units of each fully connected layer before the heads."""
+    critic_hidden: CriticHidden = None
     activation: Activation = "tanh"
     """Activation of the fully connected layers."""
     layer_norm: bool = False
@@ -41,9 +42,13 @@ class MlpModel(Plugin):
         summaries = Summaries(observation_space, action_space, config)
         leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name, summaries)
 
-        def encoder(seen: dict[str, Space[Any]] = leaves) -> nn.Module:
-            return summaries.before(MlpEncoder(seen, config.hidden, config.activation, layer_norm=config.layer_norm))
+        def encoder(seen: dict[str, Space[Any]] = leaves, its: MlpConfig = config) -> nn.Module:
+            return summaries.before(MlpEncoder(seen, its.hidden, its.activation, layer_norm=its.layer_norm))
 
         return assemble_policy(
-            observation_space, action_space, config, encoder, make_critic_encoder=lambda: encoder(seen_by_critic)
+            observation_space,
+            action_space,
+            config,
+            encoder,
+            make_critic_encoder=lambda: encoder(seen_by_critic, for_critic(config)),
         )

@@ -22,6 +22,8 @@ _ENTRY_POINTS_BYTES = 100_000
 _OF_YOUR_OWN = {
     "policy": "\nA class of your own is named module:Class",
     "callback": "\nA class of your own: --callback module:Class",
+    "schedule": "\nA class of your own is named module:Class",
+    "exploration": "\nA class of your own is named module:Class",
 }
 
 

@@ -46,7 +46,9 @@ def foreign(env: object) -> ConfigError | None:
     if isinstance(env, gymnasium.vector.VectorEnv):
         return _wrong(
             f"{name} is already vectorised, but Maze vectorises single environments itself",
-            "Pass a function that builds one environment.",
+            "Pass a function that builds one environment, or the class itself, which is called with num_envs."
+            " A function def make(num_envs, **kwargs): … goes into a module my_envs, with"
+            " gymnasium.register('My-v0', vector_entry_point=make) below it; then --env my_envs:My-v0.",
         )
     if is_of_dm_env(env) or is_of_gym(env):
         kind = "dm_env" if is_of_dm_env(env) else "gym"

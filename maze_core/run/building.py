@@ -130,7 +130,7 @@ def _build_learner(run: Run) -> None:
         run.modules,
         optimizer,
         run.algorithm.max_grad_norm,
-        plugins_optimizer(built.values(), getattr(run.config.algorithm, "lr", 1e-3)),
+        plugins_optimizer(built.values(), getattr(run.algorithm.config, "lr", 1e-3)),
     )
     run.repeated = repeated_steps(run)
     if run.config.learners > 1:

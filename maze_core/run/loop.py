@@ -82,10 +82,12 @@ def _epoch(run: Run) -> None:
     run.take_values(taken=True)
     if repeated is not None:
         repeated.begin_epoch()
+    scheduled = algorithm.scheduled
     started, steps, updates, batched = time.perf_counter(), run.env_steps, run.updates, False
     try:
-        while run.updates_remain and algorithm.warm_up():
-            learner.scale_lr(answers.lr_factor(algorithm, run.fraction_done))
+        while run.updates_remain and scheduled.follow(run) and algorithm.warm_up():
+            scheduled.follow(run)
+            learner.set_rates(answers.lr_factor(algorithm, run.fraction_done), scheduled.config)
             for batch in answers.batches(algorithm):
                 if isinstance(batch, OwnStep):
                     learner.take(batch)
@@ -109,7 +111,8 @@ def _epoch(run: Run) -> None:
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
             results = answers.epoch_metrics(algorithm) | run.evaluate(run.epoch + 1)
             losses = learner.epoch_metrics() | run.side_learners.epoch_metrics()
-            metrics = run.statistics.epoch_metrics() | losses | speed | results
+            numbers = {f"schedule/{name}": float(x) for name, x in scheduled.numbers().items()}
+            metrics = run.statistics.epoch_metrics() | losses | speed | numbers | results
             run.histograms |= run.statistics.histograms
             run.statistics.closed = True
             run.end_epoch()

@@ -20,6 +20,7 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.run import EvaluationConfig
+from maze_core.plugins.config.schedules import Schedule, written
 from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
@@ -207,6 +208,8 @@ def as_path(where: str, value: Any) -> Path:
 
 
 def _plain_value(value: Any) -> Any:
+    if isinstance(value, Schedule):
+        return written(value)
     return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
 
 

@@ -52,7 +52,7 @@ def test_nothing_is_said_where_evaluations_sample_too(quick, capsys):
     assert "note" not in capsys.readouterr().out
 
 
-EXPLORING = {"algorithm.exploration_initial": 1.0, "algorithm.exploration_final": 1.0, "algorithm.lr": 1e-6}
+EXPLORING = {"algorithm.epsilon.from": 1.0, "algorithm.epsilon.to": 1.0, "algorithm.lr": 1e-6}
 REPLAYED = {"algorithm.n_epochs": 4, "algorithm.epoch_length": 40, "algorithm.initial_buffer_size": 20}
 
 

@@ -77,6 +77,8 @@ def same(said, default):
     """True where a page's default is the program's; for none, a page may say in words what that means."""
     if said in ("", "required", "-") or default == "" or (default in ("none", "[]") and re.search("[a-z]", said)):
         return True
+    if default.startswith("{schedule"):
+        return said == " to ".join(re.findall(r"(?:from|to): ([\d.]+)", default))
     try:
         return float(said.replace(",", "").replace("\N{MINUS SIGN}", "-")) == float(default.replace(",", ""))
     except ValueError:

@@ -29,7 +29,7 @@ TINY = {
     "algorithm.epoch_length": 5,
     "algorithm.n_epochs": 2,
     "algorithm.batch_size": 16,
-    "algorithm.exploration_steps": 60,
+    "algorithm.epsilon.end": 60,
     "evaluation.n_episodes": 2,
     "callbacks.tensorboard": None,
 }

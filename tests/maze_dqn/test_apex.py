@@ -17,10 +17,10 @@ LOCAL = {"runner.name": "local", "evaluation.num_envs": 1}
 
 def test_every_environment_explores_in_its_own_measure():
     """Equation of section 4.1 of the paper: epsilon ** (1 + i / (N - 1) * alpha)."""
-    config = ApexConfig(name="apex", num_actors=2, envs_per_actor=2, exploration_steps=10)
-    assert config.epsilons(0).tolist() == [1, 1, 1, 1]
-    assert config.epsilons(10) == pytest.approx([0.4 ** (1 + i / 3 * 7) for i in range(4)])
-    assert ApexConfig(name="apex", num_actors=1).epsilons(10**9) == pytest.approx([0.4])
+    config = ApexConfig(name="apex", num_actors=2, envs_per_actor=2)
+    assert config.epsilons(1.0).tolist() == [1, 1, 1, 1]
+    assert config.epsilons(0.4) == pytest.approx([0.4 ** (1 + i / 3 * 7) for i in range(4)])
+    assert ApexConfig(name="apex", num_actors=1).epsilons(0.4) == pytest.approx([0.4])
 
 
 def test_rows_are_those_that_were_played(learn):

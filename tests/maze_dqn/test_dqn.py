@@ -17,6 +17,7 @@ from maze_dqn.network import NoisyDense, ValueNetwork
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.schedules import Moment
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 MIXED = spaces.Dict(
@@ -70,7 +71,7 @@ def test_observations_with_images_numbers_and_choices(learn, algorithm, normaliz
 @pytest.mark.parametrize("algorithm", ["dqn", "apex", "pqn"])
 def test_masked_actions_are_never_taken(learn, algorithm):
     """Neither at random nor by the policy; the environment refuses them."""
-    context = learn(Doors, algorithm, {"algorithm.exploration_final": 0.5})
+    context = learn(Doors, algorithm, {"algorithm.epsilon.to": 0.5})
     context.train()
     with pytest.raises(RunError, match="action_mask"):
         learn(lambda: Doors(locked=True), algorithm).train()
@@ -115,8 +116,9 @@ def test_the_target_of_every_row(learn, double, n_step):
 
 
 def test_the_share_of_random_actions_falls_in_a_line():
-    config = DQNConfig(name="dqn", exploration_initial=0.9, exploration_final=0.1, exploration_steps=400)
-    assert [config.epsilon(n) for n in (0, 100, 400, 9000)] == pytest.approx([0.9, 0.7, 0.1, 0.1])
+    config = DQNConfig(name="dqn", epsilon={"from": 0.9, "to": 0.1, "end": 400})
+    numbers = [config.epsilon.number(Moment(0, steps, 0)) for steps in (0, 100, 400, 9000)]
+    assert numbers == pytest.approx([0.9, 0.7, 0.1, 0.1])
     with pytest.raises(ValueError, match="value_min"):
         DQNConfig(name="dqn", value_min=1, value_max=1)
 
@@ -192,7 +194,7 @@ FAST = {
     "algorithm.batch_size": 64,
     "algorithm.initial_buffer_size": 100,
     "algorithm.replay_buffer_size": 2000,
-    "algorithm.exploration_steps": 500,
+    "algorithm.epsilon.end": 500,
     "algorithm.target_update_interval": 1,
     "algorithm.tau": 0.1,
     "model.hidden": [32, 32],
@@ -224,7 +226,7 @@ def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(learn, name, head):
         assert context.policy.value({"observation": torch.ones(1, 1)}).item() == pytest.approx(5, abs=0.3)
 
 
-QUIET = {"algorithm.exploration_initial": 0.0, "algorithm.exploration_final": 0.0, "algorithm.initial_buffer_size": 16}
+QUIET = {"algorithm.epsilon.from": 0.0, "algorithm.epsilon.to": 0.0, "algorithm.initial_buffer_size": 16}
 
 
 @pytest.mark.slow
@@ -283,7 +285,7 @@ class Locks(gymnasium.Env):
 
 @pytest.mark.slow
 def test_three_locks_are_opened_at_once(learn):
-    values = {"algorithm.epoch_length": 400, "evaluation.n_episodes": 60, "algorithm.exploration_final": 0.3}
+    values = {"algorithm.epoch_length": 400, "evaluation.n_episodes": 60, "algorithm.epsilon.to": 0.3}
     summary = learn(Locks, overrides=FAST | values).train()
     assert summary.final_evaluation["eval/return_mean"] == 1
 
@@ -296,4 +298,4 @@ def test_rainbow_is_all_of_it(preset, env):
     assert config.noisy
     assert config.prioritized
     assert (config.n_step, config.head) == (3, "categorical")
-    assert config.epsilon(0) == 0
+    assert config.epsilon == 0

@@ -38,7 +38,7 @@ FAST = {
     "algorithm.batch_size": 32,
     "algorithm.n_rollout_steps": 16,
     "algorithm.num_envs": 8,
-    "algorithm.exploration_steps": 3000,
+    "algorithm.epsilon.end": 3000,
     "model.hidden": [32],
 }
 

@@ -39,7 +39,7 @@ TINY = {
     "algorithm.n_epochs": 8,
     "algorithm.epoch_length": 6,
     "algorithm.batch_size": 16,
-    "algorithm.exploration_steps": 100,
+    "algorithm.epsilon.end": 100,
     "model.normalize_observations": True,
     "evaluation.n_episodes": 2,
     "callbacks.tensorboard": None,

@@ -71,7 +71,7 @@ def test_kill_and_resume(tmp_path, whole_state, assert_same):
         **JOBS,
         "algorithm.n_epochs": 8,
         "algorithm.epoch_length": 3,
-        "algorithm.step_size_schedule": "linear",
+        "algorithm.step_size": {"schedule": "linear", "to": 0},
         "algorithm.n_timesteps_per_update": 200,
         "algorithm.max_steps": 60,
         "evaluation.n_episodes": 2,
@@ -358,8 +358,8 @@ def test_defaults_are_those_of_the_documents():
 
 def test_a_schedule_needs_an_end(es):
     with pytest.raises(ConfigError, match="needs to know when the run ends"):
-        es(overrides={"algorithm.step_size_schedule": "linear", "algorithm.n_epochs": 0}).run  # noqa: B018
-    context = es(overrides={"algorithm.step_size_schedule": "linear", "algorithm.n_epochs": 2})
+        es(overrides={"algorithm.step_size": {"schedule": "linear", "to": 0}, "algorithm.n_epochs": 0}).run  # noqa: B018
+    context = es(overrides={"algorithm.step_size": {"schedule": "linear", "to": 0}, "algorithm.n_epochs": 2})
     context.train()
     assert context.run.learner.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * (1 - 3 / 4))
 

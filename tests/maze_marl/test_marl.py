@@ -25,7 +25,7 @@ SMALL = {
     "algorithm.initial_buffer_size": 30,
     "algorithm.replay_buffer_size": 150,
     "algorithm.target_update_interval": 5,
-    "algorithm.exploration_steps": 200,
+    "algorithm.epsilon.end": 200,
 }
 TWO_STEPS = {
     "model.hidden": [32],
@@ -38,7 +38,7 @@ TWO_STEPS = {
     "algorithm.initial_buffer_size": 200,
     "algorithm.replay_buffer_size": 2000,
     "algorithm.target_update_interval": 40,
-    "algorithm.exploration_final": 1.0,
+    "algorithm.epsilon.to": 1.0,
 }
 
 

@@ -19,7 +19,7 @@ PARTS = {
             "algorithm.lr": 3e-3,
             "algorithm.double": True,
             "algorithm.target_update_interval": 50,
-            "algorithm.exploration_steps": 8000,
+            "algorithm.epsilon.end": 8000,
             "model.hidden": [32],
             "model.memory_size": 32,
         },

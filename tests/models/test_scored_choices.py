@@ -216,7 +216,7 @@ def test_each_kind_of_actor_has_its_own(quick):
     [
         ("ppo", 1280, {"algorithm.n_rollout_steps": 16, "algorithm.num_envs": 8, "algorithm.lr": 3e-3}),
         pytest.param(
-            *("dqn", 1500, {"algorithm.initial_buffer_size": 200, "algorithm.exploration_steps": 1000}),
+            *("dqn", 1500, {"algorithm.initial_buffer_size": 200, "algorithm.epsilon.end": 1000}),
             marks=pytest.mark.slow,
         ),
     ],

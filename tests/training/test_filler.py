@@ -54,7 +54,7 @@ ALGORITHMS = {
         "algorithm.num_envs": 3,
         "algorithm.n_step": 2,
         "algorithm.prioritized": True,
-        "algorithm.exploration_final": 0.5,
+        "algorithm.epsilon.to": 0.5,
     },
     "apex": {
         "algorithm.initial_buffer_size": 20,
@@ -62,9 +62,9 @@ ALGORITHMS = {
         "algorithm.batch_size": 16,
         "algorithm.envs_per_actor": 3,
         "algorithm.num_actors": 1,
-        "algorithm.exploration_final": 0.5,
+        "algorithm.epsilon.to": 0.5,
     },
-    "pqn": {"algorithm.num_envs": 3, "algorithm.exploration_final": 0.5},
+    "pqn": {"algorithm.num_envs": 3, "algorithm.epsilon.to": 0.5},
 }
 
 

@@ -159,7 +159,7 @@ def test_eight_bits_are_flipped_to_a_goal_with_hindsight_only(learn):
     values = {
         "algorithm.num_envs": 1,
         "algorithm.replay_buffer_size": 5000,
-        "algorithm.exploration_steps": 1000,
+        "algorithm.epsilon.end": 1000,
         "algorithm.target_update_interval": 100,
         "algorithm.n_rollout_steps": 1,
         "algorithm.batch_size": 128,

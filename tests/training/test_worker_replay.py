@@ -83,7 +83,7 @@ CASES = {
     "sac, wrappers that remember": ("sac", aged, SEVERAL),
     "sac, memory": ("sac", SeededWalk, SEVERAL | REMEMBERING),
     "td3": ("td3", Levers, STEPS),
-    "dqn": ("dqn", SeededWalk, SEVERAL | {"algorithm.exploration_steps": 300}),
+    "dqn": ("dqn", SeededWalk, SEVERAL | {"algorithm.epsilon.end": 300}),
     "dqn, memory": ("dqn", aged, SEVERAL | REMEMBERING | {"model.memory": "lstm"}),
     "dqn, noisy": ("dqn", SeededWalk, SEVERAL | {"algorithm.noisy": True, "algorithm.prioritized": True}),
 }

@@ -45,7 +45,7 @@ CASES = {
     "gru shared with the critic": ("ppo", SeededWalk, {"model.memory": "gru", "model.critic": "shared"}),
     "lstm and another of the critic": ("a2c", SeededWalk, {"model.memory": "lstm", "model.critic": "separate"}),
     "nested spaces and masks": ("ppo", Workshop, {"model.name": "template"}),
-    "exploration that ends soon": ("pqn", aged, {"algorithm.exploration_steps": 70}),
+    "exploration that ends soon": ("pqn", aged, {"algorithm.epsilon.end": 70}),
     "wrappers that remember": ("a2c", aged, {}),
 }
 

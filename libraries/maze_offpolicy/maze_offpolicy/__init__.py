@@ -7,6 +7,19 @@ from typing import TYPE_CHECKING
 from maze_core.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from maze_offpolicy.collect.action_noise import ActionNoise as ActionNoise
+    from maze_offpolicy.collect.exploring import NoiseColor as NoiseColor
+    from maze_offpolicy.collect.exploring import NoiseName as NoiseName
+    from maze_offpolicy.collect.exploring import NoiseSteps as NoiseSteps
+    from maze_offpolicy.collect.exploring import NoiseTheta as NoiseTheta
+    from maze_offpolicy.collect.exploring import OwnClass as OwnClass
+    from maze_offpolicy.collect.exploring import ProcessNoise as ProcessNoise
+    from maze_offpolicy.collect.exploring import exploration_of as exploration_of
+    from maze_offpolicy.collect.exploring import process_of as process_of
+    from maze_offpolicy.collect.noise_processes import Coloured as Coloured
+    from maze_offpolicy.collect.noise_processes import NoiseProcess as NoiseProcess
+    from maze_offpolicy.collect.noise_processes import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+    from maze_offpolicy.collect.noise_processes import White as White
     from maze_offpolicy.collect.replay_collector import ReplayCollector as ReplayCollector
     from maze_offpolicy.collect.replay_memory import ReplayMemory as ReplayMemory
     from maze_offpolicy.collect.replay_memory import TargetMemory as TargetMemory
@@ -40,12 +53,22 @@ if TYPE_CHECKING:
     from maze_offpolicy.replay.transforms import Transform as Transform
 
 _HOMES = {
+    "ActionNoise": "maze_offpolicy.collect.action_noise",
+    "Coloured": "maze_offpolicy.collect.noise_processes",
     "DeterministicTargets": "maze_offpolicy.learn.deterministic",
     "Drawn": "maze_offpolicy.replay.selectors",
     "FrameStack": "maze_offpolicy.replay.frames",
     "Joint": "maze_offpolicy.replay.joint",
     "JointActions": "maze_offpolicy.models.joint_actions",
+    "NoiseColor": "maze_offpolicy.collect.exploring",
+    "NoiseName": "maze_offpolicy.collect.exploring",
+    "NoiseProcess": "maze_offpolicy.collect.noise_processes",
+    "NoiseSteps": "maze_offpolicy.collect.exploring",
+    "NoiseTheta": "maze_offpolicy.collect.exploring",
     "Norm": "maze_offpolicy.models.stacked_norms",
+    "OrnsteinUhlenbeck": "maze_offpolicy.collect.noise_processes",
+    "OwnClass": "maze_offpolicy.collect.exploring",
+    "ProcessNoise": "maze_offpolicy.collect.exploring",
     "ReplayBuffer": "maze_offpolicy.replay.buffer",
     "ReplayCollector": "maze_offpolicy.collect.replay_collector",
     "ReplayMemory": "maze_offpolicy.collect.replay_memory",
@@ -57,6 +80,7 @@ _HOMES = {
     "TargetMemory": "maze_offpolicy.collect.replay_memory",
     "Transform": "maze_offpolicy.replay.transforms",
     "Uniform": "maze_offpolicy.replay.selectors",
+    "White": "maze_offpolicy.collect.noise_processes",
     "bounded_sample": "maze_offpolicy.models.joint_actions",
     "build_critics": "maze_offpolicy.models.critics",
     "check_deterministic": "maze_offpolicy.learn.deterministic",
@@ -65,10 +89,12 @@ _HOMES = {
     "check_replay_sizes": "maze_offpolicy.collect.sizes",
     "critic_and_policy_optimizer": "maze_offpolicy.learn.deterministic",
     "critics_of": "maze_offpolicy.learn.critics",
+    "exploration_of": "maze_offpolicy.collect.exploring",
     "find_stacks": "maze_offpolicy.replay.frames",
     "joined": "maze_offpolicy.models.joint_actions",
     "memory_builder": "maze_offpolicy.collect.replay_memory",
     "most_likely": "maze_offpolicy.learn.deterministic",
+    "process_of": "maze_offpolicy.collect.exploring",
     "quantile_huber": "maze_offpolicy.learn.quantile_loss",
     "steps_of_each": "maze_offpolicy.collect.sizes",
 }

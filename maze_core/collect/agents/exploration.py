@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Box
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.seeding import load_random_state, load_random_states, random_state, random_states
-from maze_core.base.tree import stack_trees
+from maze_core.base.seeding import load_random_states, random_states
 from maze_core.collect.agents.agent import Choice
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.spaces import allocate, flatten_space, float_bounds, space_specs
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
@@ -133,69 +129,6 @@ def _exchange(choice: Choice, drawn: Tree) -> Choice:
     return Choice(actions, actions)
 
 
-class ActionNoise(Exploration):
-    """Adds Gaussian noise to Box actions, and keeps them within their bounds (Fujimoto et al., arXiv 1802.09477, 4.1).
-
-    Args:
-        action_space: of a single environment; every leaf is a Box with finite bounds.
-        rng: what the noise is drawn with.
-        std: standard deviation, in half-ranges of each dimension.
-
-    Raises:
-        ConfigError: a leaf is no Box, or has no finite bounds.
-    """
-
-    def __init__(self, action_space: Space[Any], rng: np.random.Generator, std: float) -> None:
-        self._rng = rng
-        self._bounds: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self._scales: Tree = {}
-        for key, leaf in flatten_space(action_space, "action").items():
-            if not isinstance(leaf, Box) or not all(np.isfinite(bound).all() for bound in float_bounds(leaf)):
-                raise ConfigError(f"noise needs Box actions with finite bounds, and {key!r} is {leaf}", "env")
-            self._bounds[key] = low, high = float_bounds(leaf)
-            self._scales[key] = std * (high - low) / 2
-
-    def explore(self, obs: Tree, choice: Choice) -> Choice:
-        """Return the actions with noise."""
-        return _Moved(self._bounds)(choice, self._draw(len(next(iter(choice.actions.values())))))
-
-    @property
-    def change(self) -> Change:
-        """Adds noise."""
-        return _Moved(self._bounds)
-
-    def ahead(self, steps: int, rows: int) -> Tree:
-        """Draw the noise of the next steps."""
-        drawn = [self._draw(rows) for _ in range(steps)]
-        return stack_trees(drawn)
-
-    def _draw(self, rows: int) -> Tree:
-        """Return the noise of one step, leaves [rows, …]."""
-        return {key: self._rng.standard_normal((rows, *scale.shape)) * scale for key, scale in self._scales.items()}
-
-    def state(self) -> dict[str, Any]:
-        """Return the random state."""
-        return {"rng": random_state(self._rng)}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        load_random_state(self._rng, state["rng"])
-
-
 def _along(rows: np.ndarray, leaf: np.ndarray) -> np.ndarray:
     """[N] as an array that broadcasts with [N, …]."""
     return rows.reshape(len(rows), *[1] * (leaf.ndim - 1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """Adds noise to actions, and keeps them within their bounds."""
-
-    bounds: dict[str, tuple[np.ndarray, np.ndarray]]
-
-    def __call__(self, choice: Choice, drawn: Tree) -> Choice:
-        actions = {
-            key: np.clip(leaf + drawn[key], *self.bounds[key]).astype(leaf.dtype)
-            for key, leaf in choice.actions.items()
-        }
-        return Choice(actions, actions)

@@ -1,4 +1,4 @@
-"""Policy and callback classes of the user's own modules, which the command line names as `module:Class`."""
+"""Policy, callback and schedule classes of the user's own modules, which the command line names as `module:Class`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import hidden_here, permit
+from maze_core.collect.agents.exploration import Exploration
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.raw import parse_assignment
+from maze_core.plugins.config.schedules import Schedule
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
-_BASES: dict[str, type[Any]] = {"policy": ActingPolicy, "callback": Plugin}
+_BASES: dict[str, type[Any]] = {
+    "policy": ActingPolicy,
+    "callback": Plugin,
+    "schedule": Schedule,
+    "exploration": Exploration,
+}
 
 
 @dataclass(frozen=True)
 class SaidClasses:
-    """Finds plugin classes, also policies and callbacks that the user has typed as `module:Class`.
+    """Finds plugin classes, also policies, callbacks and schedules that the user has typed as `module:Class`.
 
     In a file such a name is that of no installed plugin, so nothing is imported for it.
     """
@@ -41,7 +48,7 @@ class SaidClasses:
 
 
 def said_classes(said: Any, overrides: Sequence[str] = (), load: Loader = discovery.load) -> Loader:
-    """Return a loader that also finds the policy and callback classes that the user has typed.
+    """Return a loader that also finds the policy, callback and schedule classes that the user has typed.
 
     Args:
         said: plain data whose texts the user has typed, such as a name or the values of flags.
@@ -61,6 +68,8 @@ def _names(said: Any) -> Iterator[str]:
             yield from _names(each)
     elif isinstance(said, str) and is_class_name(said):
         yield said
+    elif isinstance(said, Schedule):
+        yield said.schedule
 
 
 def _imported(kind: str, name: str) -> type[Any]:
@@ -74,9 +83,9 @@ def _imported(kind: str, name: str) -> type[Any]:
         raise ConfigError(f"the module {module!r} has no {title!r}", kind, hint)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(
-            f"{name} is not a class that derives from maze_core.{base.__name__}", kind, _others(kind, imported)
+            f"{name} is not a class that derives from {base.__module__}.{base.__name__}", kind, _others(kind, imported)
         )
-    if reason := discovery.misfit(kind, found):
+    if kind in discovery.KINDS and (reason := discovery.misfit(kind, found)):
         raise ConfigError(f"{name} is no {kind}: {reason}", kind)
     return found
 

@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 import gymnasium
 from pydantic import PositiveInt
 
-from maze_core.envs.interfaces import as_gymnasium
+from maze_core.envs.interfaces import as_gymnasium, lone, vector_class
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given, not_given
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
-"""A function without arguments, or an environment class, that returns a new environment at each call."""
+"""A function without arguments, or an environment class, that returns a new environment at each call. A class of
+vectorised environments is called with `num_envs`."""
 
 
 class FactoryConfig(PluginConfig):
@@ -57,7 +58,17 @@ class FactorySource(Plugin):
         """Call the function."""
         # A plain PluginConfig has neither of them.
         old_api, limit = (getattr(config, name, None) for name in ("old_api", "max_episode_steps"))
-        env: gymnasium.Env[Any, Any] = as_gymnasium(self._factory(), old_api)
+        several = vector_class(self._factory)
+        built = self._factory() if several is None else lone(several(num_envs=1))
+        env: gymnasium.Env[Any, Any] = as_gymnasium(built, old_api)
         if limit is None or not isinstance(env, gymnasium.Env):  # the builder says what is no environment
             return env
         return gymnasium.wrappers.TimeLimit(env, limit)
+
+    @hookimpl
+    def make_vector_env(
+        self, config: FactoryConfig, num_envs: int, seed: int
+    ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """Build a class of vectorised environments; None for others, and where a time limit wraps single ones."""
+        several = vector_class(self._factory)
+        return None if several is None or config.max_episode_steps is not None else several(num_envs=num_envs)

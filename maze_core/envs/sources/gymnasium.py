@@ -15,7 +15,16 @@ from pydantic import Field, JsonValue, PositiveInt
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import goes_along
 from maze_core.base.terminal_text import argument, printable, shown
-from maze_core.envs.interfaces import Maker, as_gymnasium, maker, makes_environments, seeded, with_arrays
+from maze_core.envs.interfaces import (
+    Maker,
+    as_gymnasium,
+    lone,
+    maker,
+    makes_environments,
+    seeded,
+    vector_class,
+    with_arrays,
+)
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -37,8 +46,9 @@ class GymnasiumConfig(PluginConfig):
     """The environment has the interface of gym, before gymnasium: `reset` returns the observation alone, or `step` four
     values. none: found out, which fails where `reset` takes a seed."""
     vectorization: Literal["single", "native"] = "single"
-    """`native`: use the environment's own vectorised form, if it has one and all wrappers support it. Faster for cheap
-    environments. Its episodes cannot be seeded or replayed one by one, so most algorithms resume with new episodes."""
+    """`native`: use the environment's own vectorised form, if it has one and all wrappers support it; where it has no
+    other, that is done anyway. Faster for cheap environments. Its episodes cannot be seeded or replayed one by one, so
+    most algorithms resume with new episodes."""
 
 
 class GymnasiumSource(Plugin):
@@ -72,8 +82,8 @@ class GymnasiumSource(Plugin):
         with _explained(config):
             if self._make is not None:
                 return _limited(*self._make(config.kwargs, seed), config)
-            if (whole := self._whole_alone(config)) is not None:
-                return whole
+            if _spec(config).entry_point is None:
+                return lone(_vectorised(config, 1))
             kwargs = with_arrays(_import_entry_point(config.id), config.kwargs)
             tame_mujoco()
             try:
@@ -90,28 +100,15 @@ class GymnasiumSource(Plugin):
     def make_vector_env(
         self, config: GymnasiumConfig, num_envs: int, seed: int
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
-        """Build the environment's own vectorised form; None where `vectorization` is `single`."""
-        if config.vectorization == "single":
+        """Build the environment's own vectorised form; None where there is another, and `vectorization` is `single`."""
+        alone = _named_class(config) is not None or (self._make is None and _spec(config).entry_point is None)
+        if config.vectorization == "single" and not alone:
             return None
         with _explained(config):
-            if self._make is not None or _spec(config).vector_entry_point is None:
+            if not alone and (self._make is not None or _spec(config).vector_entry_point is None):
                 raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
-            return _vectorised(config, num_envs)
-
-    def _whole_alone(self, config: GymnasiumConfig) -> gymnasium.Env[Any, Any] | None:
-        """Return a single environment of one that is registered in its vectorised form alone; None for others.
-
-        Raises:
-            ConfigError: the vectorised form is not asked for.
-        """
-        if _spec(config).entry_point is not None:
-            return None
-        if config.vectorization == "single":
-            problem = f"{config.id} is registered in its vectorised form alone"
-            raise ConfigError(problem, "env.vectorization", "Next: --set env.vectorization=native")
-        from maze_core.envs.single_from_vector import LoneEnv
-
-        return LoneEnv(_vectorised(config, 1))
+            whole: gymnasium.vector.VectorEnv[Any, Any, Any] = _vectorised(config, num_envs)
+            return whole
 
 
 def _spec(config: GymnasiumConfig) -> gymnasium.envs.registration.EnvSpec:
@@ -119,17 +116,25 @@ def _spec(config: GymnasiumConfig) -> gymnasium.envs.registration.EnvSpec:
     return gymnasium.spec(config.id.rpartition(":")[2])
 
 
-def _vectorised(config: GymnasiumConfig, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+def _vectorised(config: GymnasiumConfig, num_envs: int) -> Any:
     kwargs: dict[str, Any] = dict(config.kwargs)
     if config.max_episode_steps is not None:
         kwargs["max_episode_steps"] = config.max_episode_steps
     try:
+        if (named := _named_class(config)) is not None:
+            return named(num_envs=num_envs, **kwargs)
         return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
     except TypeError as exc:
         if "'max_episode_steps'" not in str(exc):
             raise
         problem = f"the vectorised form of {config.id} takes no time limit: {exc}"
         raise ConfigError(problem, "env.max_episode_steps", "Next: --set env.vectorization=single") from exc
+
+
+def _named_class(config: GymnasiumConfig) -> Any:
+    """Return the class of vectorised environments that `module:Class` names, whose module is imported; else None."""
+    module, _, name = config.id.rpartition(":")
+    return None if name in gymnasium.registry else vector_class(vars(sys.modules.get(module, object)).get(name))
 
 
 def other_maker(env_id: str) -> Maker | None:
@@ -152,6 +157,8 @@ def other_maker(env_id: str) -> Maker | None:
     if name in gymnasium.registry:
         return None
     member = vars(found).get(name)
+    if (several := vector_class(member)) is not None:
+        return lambda kwargs, seed: (lone(several(num_envs=1, **kwargs)), None)
     if makes_environments(member):
         return lambda kwargs, seed: (as_gymnasium(*seeded(member, kwargs, seed)), None)
     return maker(module, name)

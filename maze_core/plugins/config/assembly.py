@@ -196,7 +196,8 @@ class Assembly:
             ConfigError: as for `load_saved_config`.
         """
         raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
-        check_classes({"wrappers": raw.get("wrappers")}, by_path(assignments), path)  # callbacks may be left out
+        acting = {key: raw.get(key) for key in ("wrappers", "algorithm")}  # callbacks may be left out
+        check_classes(acting, by_path(assignments), path)
         kept, reaching = self._permissions.for_evaluation(raw, assignments, path, agreed)
         from maze_core.plugins.config.permissions import without_missing
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.schedules import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,14 @@ class CountsWithout:
     def why_not(self, path: str, found: Any) -> str | None:
         """Return why the field does nothing beside this value of the setting at `path`; None: it counts."""
         return None if found in _OFF else f"{path} replaces it"
+
+
+class CountsWithNumber(CountsWithout):
+    """Marks a field that does nothing where another setting is a schedule."""
+
+    def why_not(self, path: str, found: Any) -> str | None:
+        """Return why the field does nothing beside this value of the setting at `path`; None: it counts."""
+        return f"{path} is a schedule itself" if isinstance(found, Schedule) else None
 
 
 def idle_settings(config: RunConfig, usual: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -124,6 +124,8 @@ def _typed(default: Any) -> str:
         return "none"
     if isinstance(default, bool):
         return str(default).lower()
+    if isinstance(default, dict):
+        return f"{{{', '.join(f'{key}: {_typed(value)}' for key, value in default.items())}}}"
     if isinstance(default, list) and not any(isinstance(item, list | dict) for item in default):
         return ",".join(map(_typed, default)) or "[]"
     if isinstance(default, float) and float(f"{default:g}") == default:

@@ -1,4 +1,4 @@
-"""Wrapper and callback classes that a configuration names as `module:Class`: only the user may choose them.
+"""Wrapper, callback and schedule classes that a configuration names as `module:Class`: only the user may choose them.
 
 A file may hold such a name, as a record of what the run was trained with. It is used only if the command line or the
 program names the same class again, so a file from someone else cannot run a class of its choice.
@@ -15,7 +15,9 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import named_modules, needs_permission, way_to_permit
 from maze_core.base.terminal_text import argument, shown
 
-_PLACE = re.compile(r"wrappers(\.\d+(\.(id|name))?)?|callbacks\.[^.]+(\.name)?")
+_PLACE = re.compile(
+    r"wrappers(\.\d+(\.(id|name))?)?|callbacks\.[^.]+(\.name)?|algorithm\.(exploration|[^.]+\.schedule)"
+)
 
 
 def named_classes(data: Any) -> Iterator[tuple[str, str]]:
@@ -24,8 +26,10 @@ def named_classes(data: Any) -> Iterator[tuple[str, str]]:
         for key, value in data.items():
             if _PLACE.fullmatch(str(key)):
                 yield from _below(str(key), value)
-            elif key == "callbacks" and isinstance(value, Mapping):
+            elif key in ("callbacks", "algorithm") and isinstance(value, Mapping):
                 yield from named_classes({f"{key}.{name}": part for name, part in value.items()})
+            elif str(key).startswith("algorithm.") and isinstance(value, Mapping) and "schedule" in value:
+                yield from _below(f"{key}.schedule", value["schedule"])
             else:
                 yield from named_classes(value)
 
@@ -38,7 +42,7 @@ def check_classes(files: Any, said: Any, source: Path | str) -> None:
     known = {name for _, name in named_classes(said)}
     for place, name in named_classes(files):
         if name not in known and not _is_removed(place, said):
-            where = place if place.endswith((".id", ".name")) else f"{place}.id"
+            where = place if place.endswith((".id", ".name", ".schedule", ".exploration")) else f"{place}.id"
             raise ConfigError(
                 f"{argument(source)} would import and run the class {shown(name)}, which needs your permission",
                 place,

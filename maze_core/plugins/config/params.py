@@ -8,13 +8,19 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo
 
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.counting import CountsWith
+from maze_core.plugins.config.counting import CountsWith, CountsWithNumber
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 Width = Annotated[int, Field(gt=0, le=100_000)]
 """Units of a layer."""
 Hidden = Annotated[tuple[Width, ...], Field(max_length=100)]
 """Units of each fully connected layer, from input to output."""
+CriticHidden = Annotated[
+    Hidden | None,
+    CountsWith("critic", "separate"),
+    Field(description="`hidden` of a separate critic; none: as many units as the policy has."),
+]
 MemorySize = Annotated[int, Field(gt=0, le=8192)]
 """Units of a memory."""
 MemoryLayers = Annotated[int, Field(gt=0, le=16)]
@@ -37,19 +43,23 @@ Duration = Annotated[float, BeforeValidator(_in_seconds), Field(gt=0, allow_inf_
 """A time in seconds, or as a text such as `30m` or `2h`."""
 SideBySide = Annotated[int, Field(gt=0, le=100_000)]
 """Environments stepped in parallel, or worker processes."""
-LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]
+LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer."), SCHEDULABLE]
 LearningRateSchedule = Annotated[
     Literal["auto", "constant", "linear"],
+    CountsWithNumber("lr"),
     Field(
-        description="`linear`: the learning rate falls to 0 at the end of the run (needs `steps` or `n_epochs`). "
-        "`auto`: linear in a run that has an end, else constant."
+        description="`linear`: learning rates without a schedule of their own fall to 0 at the end of the run (needs "
+        "`steps` or `n_epochs`). `auto`: linear in a run that has an end, else constant."
     ),
 ]
-Gamma = Annotated[float, Field(ge=0, le=1, description="Discount factor of future rewards, per environment step.")]
+Gamma = Annotated[
+    float, Field(ge=0, le=1, description="Discount factor of future rewards, per environment step."), SCHEDULABLE
+]
 GaeLambda = Annotated[
     float,
     CountsWith("model.critic"),
     Field(ge=0, le=1, description="Lambda of generalised advantage estimation: 0 one-step, 1 whole returns."),
+    SCHEDULABLE,
 ]
 RolloutSteps = Annotated[int, Field(gt=0, description="Steps per environment in one rollout.")]
 SequenceLength = Annotated[
@@ -60,11 +70,18 @@ SequenceLength = Annotated[
         "sequences are faster. none: the whole rollout."
     ),
 ]
-PolicyLossCoef = Annotated[float, Field(ge=0, description="Weight of the policy loss.")]
+PolicyLossCoef = Annotated[float, Field(ge=0, description="Weight of the policy loss."), SCHEDULABLE]
 ValueLossCoef = Annotated[
-    float, CountsWith("model.critic"), Field(ge=0, description="Weight of the critic's squared error.")
+    float, CountsWith("model.critic"), Field(ge=0, description="Weight of the critic's squared error."), SCHEDULABLE
 ]
-EntropyCoef = Annotated[float, Field(ge=0, description="Weight of the entropy bonus.")]
+EntropyCoef = Annotated[float, Field(ge=0, description="Weight of the entropy bonus."), SCHEDULABLE]
+ClipRange = Annotated[
+    float,
+    Field(gt=0, description="Clip range of the probability ratio of the new to the old policy, around 1."),
+    SCHEDULABLE,
+]
+Share = Annotated[float, Field(ge=0, le=1), SCHEDULABLE]
+"""A part of a whole, such as that of random actions."""
 MaxGradNorm = Annotated[float, Field(ge=0, description="Largest global norm of the gradients; 0: no clipping.")]
 BatchSize = Annotated[int, Field(gt=0, le=10_000_000, description="Rows of one minibatch.")]
 CriticBurnInEpochs = Annotated[
@@ -167,9 +184,13 @@ HindsightGoals = Annotated[
         "`compute_reward`. 0: none.",
     ),
 ]
-ReturnSteps = Annotated[int, Field(gt=0, description="Rewards summed before bootstrapping (n-step returns).")]
+ReturnSteps = Annotated[
+    int, Field(gt=0, description="Rewards summed before bootstrapping (n-step returns)."), SCHEDULABLE
+]
 TargetRate = Annotated[
-    float, Field(gt=0, le=1, description="Share of a network mixed into its target at each target update (tau).")
+    float,
+    Field(gt=0, le=1, description="Share of a network mixed into its target at each target update (tau)."),
+    SCHEDULABLE,
 ]
 TargetInterval = Annotated[int, Field(gt=0, description="Number of batches from one target update to the next.")]
 

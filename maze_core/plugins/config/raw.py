@@ -82,6 +82,14 @@ def _places(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
             yield path, spelled
 
 
+def beginning_at(old: Any, new: Any) -> Any:
+    """Return what describes a schedule, which begins at the number that it replaces, or where the old one began."""
+    begins = old.get("from") if isinstance(old, Mapping) else old
+    if not isinstance(new, Mapping) or ":" in str(new.get("schedule", ":")) or not isinstance(begins, int | float):
+        return new
+    return {"from": begins, **new}
+
+
 def name_of(part: Any) -> str:
     """Return the name of a plugin that is named alone or with parameters; empty for anything else."""
     name = part.get("name") if isinstance(part, Mapping) else part
@@ -89,6 +97,8 @@ def name_of(part: Any) -> str:
 
 
 def _deep(old: Any, new: Any, where: str) -> Any:
+    if where.startswith("algorithm.") and isinstance(new, Mapping) and "schedule" in new:
+        return _copy(beginning_at(old, new))
     if not isinstance(new, Mapping) or isinstance(old, str | None):  # a name may become one with parameters
         return _copy(new)
     if isinstance(old, bool | int | float | list | tuple):
@@ -139,7 +149,7 @@ def _set(tree: Any, path: tuple[str, ...], value: Any) -> None:
             tree = tree[index]
         elif isinstance(tree, dict):
             if last:
-                tree[key] = value
+                tree[key] = beginning_at(tree.get(key), value) if path[0] == "algorithm" else value
             elif isinstance(tree.get(key), str) and path[: position + 1] in NAMED:
                 tree[key] = {"name": tree[key]}
             elif tree.get(key) is None:

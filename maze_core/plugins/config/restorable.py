@@ -13,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable, shown
+from maze_core.plugins import discovery
+from maze_core.plugins.discovery import Loader
 
 _HINT = (
     "Next: another value; or its plugin's author gives the parameter a type that a file keeps, such as str or float."
@@ -21,13 +23,16 @@ _HINT = (
 _UNWRITABLE = (ValueError, TypeError, RecursionError)
 
 
-def unrestorable(config: BaseModel, where: str) -> list[ConfigError]:
-    """Return one error for each value that a file would not keep; `where` is the path of the configuration."""
+def unrestorable(config: BaseModel, where: str, load: Loader = discovery.load) -> list[ConfigError]:
+    """Return one error for each value that a file would not keep.
+
+    `where` is the path of the configuration; `load` finds the classes that it names.
+    """
     try:
         written = _written(config)
     except _UNWRITABLE:
         return _unwritable(config, where)
-    return _changed(config, written, where)
+    return _changed(config, written, where, load)
 
 
 def _written(config: BaseModel, names: set[str] | None = None) -> dict[str, Any]:
@@ -47,10 +52,10 @@ def _unwritable(config: BaseModel, where: str) -> list[ConfigError]:
     return errors
 
 
-def _changed(config: BaseModel, written: dict[str, Any], where: str) -> list[ConfigError]:
+def _changed(config: BaseModel, written: dict[str, Any], where: str, load: Loader) -> list[ConfigError]:
     model = type(config)
     try:
-        again = model.model_validate(written)
+        again = model.model_validate(written, context=load)
     except ValidationError as error:
         from maze_core.plugins.config.explain import explain
 

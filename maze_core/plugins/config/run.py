@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.params import Duration, SideBySide
+from maze_core.plugins.config.schedules import Schedule, filled_in
 
 Value = bool | int | float | str
 """Of a parameter of an environment."""
@@ -23,6 +33,14 @@ class AlgorithmConfig(PluginConfig):
     """Updates per epoch."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Device on which the policy learns; `auto` uses a GPU if there is one."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_schedules(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse schedules of what keeps its value, and let others begin where the parameter is by default."""
+        if isinstance(value, Mapping | Schedule):
+            return filled_in(value, cls.model_fields[info.field_name or ""])
+        return value
 
     @property
     def evaluation_episodes(self) -> int:

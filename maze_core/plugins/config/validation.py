@@ -64,8 +64,8 @@ class Validation:
             return None
         model: type[PluginConfig] = plugin.Config
         try:
-            config = model.model_validate(raw)
-            lost = unrestorable(config, where)
+            config = model.model_validate(raw, context=self._load)
+            lost = unrestorable(config, where, self._load)
         except ConfigError as error:  # about a plugin that a parameter names
             lost = [error]
         except ValidationError as error:

@@ -9,6 +9,7 @@ from pydantic import Field, PositiveInt
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class A2CConfig(AlgorithmConfig):
@@ -26,7 +27,7 @@ class A2CConfig(AlgorithmConfig):
     """Decay of Adam's running mean of the gradients; 0: none, so that Adam is RMSprop with corrected first steps."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """Decay of the running mean square of the gradients, of either optimizer."""
-    lr: Annotated[float, Field(gt=0)] = 4e-3
+    lr: Annotated[float, Field(gt=0), SCHEDULABLE] = 4e-3
     """Learning rate of the optimizer."""
     lr_schedule: params.LearningRateSchedule = "auto"
     gamma: params.Gamma = 0.99

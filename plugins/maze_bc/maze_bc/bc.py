@@ -144,7 +144,8 @@ class BC(Algorithm):
         distribution = distribution_of(policy, batch.obs, batch.sequences)
         likelihood = distribution.log_prob(batch.actions).mean()
         entropy = distribution.entropy().mean()
-        total = -likelihood - self.config.entropy_coef * entropy if self.config.entropy_coef else -likelihood
+        weight: Any = self.config.entropy_coef  # a tensor where it has a schedule, in steps that are recorded
+        total = -likelihood - weight * entropy if isinstance(weight, Tensor) or weight else -likelihood
         return Loss(total, {"nll": -likelihood.detach(), "entropy": entropy.detach()})
 
     def epoch_metrics(self) -> dict[str, float]:

@@ -10,6 +10,7 @@ from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class BCConfig(AlgorithmConfig):
@@ -34,7 +35,7 @@ class BCConfig(AlgorithmConfig):
     best."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     """The optimizer; `sgd` has a momentum of 0.9."""
-    lr: Annotated[float, Field(gt=0)] = 1e-3
+    lr: Annotated[float, Field(gt=0), SCHEDULABLE] = 1e-3
     """Learning rate of the optimizer."""
     lr_schedule: params.LearningRateSchedule = "constant"
     weight_decay: Annotated[float, Field(ge=0)] = 0.0

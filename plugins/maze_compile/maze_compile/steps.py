@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_compile.filling import Filling, rows_of_a_rollout
+from maze_compile.number_inputs import numbers_as_inputs
 from maze_compile.repeatable import unrepeatable
 from maze_compile.surroundings import Surroundings
 from maze_core.base.tolerant_output import to_stderr
@@ -156,7 +157,8 @@ class RepeatedSteps:
             del self._recorded[next(iter(self._recorded))]
         self.recording = True
         try:
-            self._recorded[kind] = self._recorder.record(batch)
+            with numbers_as_inputs(self._run):
+                self._recorded[kind] = self._recorder.record(batch)
         finally:
             self.recording = False
         return self._recorded[kind]
@@ -173,7 +175,7 @@ class RepeatedSteps:
         if self._looked_at and not surroundings.same():
             self._within_epoch = True
             self._look()
-        elif not self._looked_at and (self._current is None or not surroundings.unchanged()):
+        elif not self._looked_at and not self._is_unchanged():
             self._look()
         self._looked_at = True
         constants = self._algorithm.loss_constants()
@@ -186,6 +188,10 @@ class RepeatedSteps:
         ]
         return batch.objective, batch.group, constants, tuple(leaves), self._current
 
+    def _is_unchanged(self) -> bool:
+        with numbers_as_inputs(self._run):
+            return self._current is not None and self._surroundings.unchanged()
+
     def _look(self) -> None:
         """Find out what steps depend on beside their batches.
 
@@ -194,7 +200,9 @@ class RepeatedSteps:
         """
         if (reason := unrepeatable(self._run)) is not None:
             raise CannotRepeatError(reason)
-        self._current = self._known.setdefault(self._surroundings.look(), len(self._known))
+        with numbers_as_inputs(self._run):
+            found = self._surroundings.look()
+        self._current = self._known.setdefault(found, len(self._known))
 
     def close(self) -> None:
         """End what still makes recordings; safe to call twice."""

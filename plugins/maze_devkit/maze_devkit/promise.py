@@ -27,6 +27,7 @@ PROMISED = (
     "maze_core.plugins.config.external_fields",
     "maze_core.plugins.config.params",
     "maze_core.plugins.config.run",
+    "maze_core.plugins.config.schedules",
     "maze_core.plugins.config.validation",
     "maze_core.plugins.hookspecs",
     "maze_core.envs.builder",

@@ -8,6 +8,7 @@ import numpy as np
 from maze_onpolicy import JobSampler, Sampler, acting_arrays
 
 from maze_core import Count, EpisodeSeeds, EpsilonGreedy, NetworkAgent, Purpose, generator, vector_env
+from maze_core.base.saved_state import Number
 from maze_dqn.exploration import EXPLORATION
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Played(NamedTuple):
 
 
 class ReplayActor:
-    """The task of Ape-X's workers. A job is the number of a rollout and the environment steps of the run so far.
+    """The task of Ape-X's workers. A job is the number of a rollout and the share of random actions.
 
     Args:
         policy: the network, on the CPU; parameters are loaded into it. Actors in one process may share it.
@@ -38,7 +39,7 @@ class ReplayActor:
         self._policy, self._builder = policy, builder
         self._seed, self._config = seed, config
 
-    job_form = (Count(), Count())
+    job_form = (Count(), Number(0.0))
 
     def setup(self, worker: int) -> None:
         """Build the environments."""
@@ -46,12 +47,12 @@ class ReplayActor:
         self._own = np.s_[worker * count : (worker + 1) * count]
         self._env: VectorEnv = vector_env(self._builder, count, worker * count)
         self._version = 0
-        self._env_steps = 0
+        self._epsilon = 1.0
         self._rollouts = JobSampler(self._sampler)
 
-    def run(self, job: tuple[int, int], shared: Shared) -> Played:
+    def run(self, job: tuple[int, float], shared: Shared) -> Played:
         """Collect one rollout with the newest parameters."""
-        number, self._env_steps = job
+        number, self._epsilon = job
         if shared.version != self._version:
             for name, leaf in acting_arrays(self._policy).items():
                 leaf[...] = shared.arrays[name]
@@ -78,7 +79,7 @@ class ReplayActor:
         config, env, seed = self._config, self._env, self._seed
         rngs = [generator(seed, Purpose.POLICY_NOISE, EXPLORATION, job, row) for row in range(env.num_envs)]
         exploration = EpsilonGreedy(
-            env.observation_space, env.action_space, rngs, lambda: config.epsilons(self._env_steps)[self._own]
+            env.observation_space, env.action_space, rngs, lambda: config.epsilons(self._epsilon)[self._own]
         )
         network = NetworkAgent.exploring(self._policy, env.num_envs, exploration)
         seeds = EpisodeSeeds(seed, Purpose.TRAIN_EPISODES, (job,))

@@ -89,7 +89,7 @@ class ActorReplay(Collector):
     def _request(self) -> None:
         self._actors.share(acting_arrays(self._run.policy))
         while self._asked - self._taken < _AHEAD * self._config.num_actors:
-            self._actors.submit((self._asked, self._run.env_steps))
+            self._actors.submit((self._asked, self._config.epsilon))
             self._asked += 1
 
     def _take(self, result: JobResult | None) -> None:

@@ -10,24 +10,14 @@ from pydantic import Field, PositiveInt, model_validator
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from maze_core.plugins.config.schedules import SCHEDULABLE, Linear, by_default
 
 
 class ExploringConfig(AlgorithmConfig):
     """How often actions are random."""
 
-    exploration_initial: Share = 1.0
-    """Share of random actions at the beginning."""
-    exploration_final: Share = 0.05
-    """Share of random actions in the end."""
-    exploration_steps: PositiveInt = 10_000
-    """Environment steps in which the share falls from the first to the second, in a line."""
-
-    def epsilon(self, env_steps: int) -> float:
-        """Return the share of random actions after so many environment steps."""
-        done = min(1.0, env_steps / self.exploration_steps)
-        return self.exploration_initial + done * (self.exploration_final - self.exploration_initial)
+    epsilon: params.Share = by_default(Linear(from_=1.0, to=0.05, over="steps", end=10_000))
+    """Share of random actions. By default it falls in a line over environment steps."""
 
 
 class ReplayedConfig(ExploringConfig):
@@ -54,15 +44,15 @@ class ReplayedConfig(ExploringConfig):
     """Units of the layers of each stream after the model's encoder."""
     noisy: bool = False
     """Explore by noise on the parameters of the layers after the encoder, whose scale is learnt. Random actions come on
-    top unless `exploration_initial` and `exploration_final` are 0."""
+    top unless `epsilon` is 0."""
     noisy_std: Annotated[float, Field(gt=0), CountsWith("noisy")] = 0.5
     """Initial scale of this noise, divided by the square root of a layer's inputs."""
     prioritized: bool = False
     """Sample steps with large errors more often."""
-    priority_exponent: Annotated[Share, CountsWith("prioritized")] = 0.6
+    priority_exponent: Annotated[float, Field(ge=0, le=1), CountsWith("prioritized")] = 0.6
     """How much the error decides (alpha); 0: not at all, 1: in proportion."""
-    priority_beta: Annotated[Share, CountsWith("prioritized")] = 0.4
-    """Exponent of the importance weights at the beginning; it rises to 1 at the end of the run."""
+    priority_beta: Annotated[params.Share, CountsWith("prioritized")] = by_default(Linear(from_=0.4, to=1.0))
+    """Exponent of the importance weights. By default it rises to 1 at the end of the run."""
     head: Literal["expected", "quantile", "categorical"] = "expected"
     """What is learnt of the return: its mean, its quantiles (QR-DQN), or the probabilities of fixed values (C51)."""
     quantiles: Annotated[int, Field(ge=2, le=10_000), CountsWith("head", "quantile")] = 50
@@ -104,8 +94,8 @@ class ApexConfig(ReplayedConfig):
     max_idle: Annotated[int, Field(ge=0, le=1000)] = 1
     """Iterations in a row that learn from old steps alone where no rollout has arrived. Then the learner waits for one:
     without a bound it would learn the same steps again and again while the environments are slow."""
-    exploration_final: Share = 0.4
-    """Share of random actions in the end, of the actor that explores most."""
+    epsilon: params.Share = by_default(Linear(from_=1.0, to=0.4, over="steps", end=10_000))
+    """Share of random actions of the actor that explores most. By default it falls in a line over environment steps."""
     exploration_spread: Annotated[float, Field(ge=0, le=100)] = 7.0
     """How much less the others explore: environment i of N takes random actions with the share to the power of
     1 + i / (N - 1) times this number."""
@@ -117,14 +107,14 @@ class ApexConfig(ReplayedConfig):
     prioritized: bool = True
     """Sample steps with large errors more often."""
 
-    def epsilons(self, env_steps: int) -> np.ndarray:
-        """Return the share of random actions of every environment after so many environment steps, [N].
+    def epsilons(self, most: float) -> np.ndarray:
+        """Return the share of random actions of every environment, [N], where that of the first is `most`.
 
         From Horgan et al. 2018 (arXiv 1803.00933, section 4.1).
         """
         total = self.num_actors * self.envs_per_actor
         place = np.arange(total) / max(1, total - 1)
-        return np.power(self.epsilon(env_steps), 1 + place * self.exploration_spread)
+        return np.power(most, 1 + place * self.exploration_spread)
 
 
 class PQNConfig(ExploringConfig):
@@ -140,6 +130,6 @@ class PQNConfig(ExploringConfig):
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "auto"
     gamma: params.Gamma = 0.99
-    q_lambda: Annotated[float, Field(ge=0, le=1)] = 0.65
+    q_lambda: Annotated[float, Field(ge=0, le=1), SCHEDULABLE] = 0.65
     """Lambda of the returns: 0 one-step targets, 1 whole returns."""
     max_grad_norm: params.MaxGradNorm = 10.0

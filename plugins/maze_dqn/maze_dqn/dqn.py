@@ -87,12 +87,11 @@ class DQN(Algorithm[ValueNetwork]):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; priorities and target follow after each of them."""
         config, run, collector = self.config, self._run, self._collector
-        run.record({"train/epsilon": config.epsilon(run.env_steps)})
+        run.record({"train/epsilon": config.epsilon})
         self._policy.resample(self.noise)
         collector.collect()
-        beta = config.priority_beta + (1 - config.priority_beta) * run.fraction_done
         for _ in range(config.num_batches_per_iter):
-            batch = collector.sample(config.batch_size, config.gamma, config.n_step, beta=beta)
+            batch = collector.sample(config.batch_size, config.gamma, config.n_step, beta=config.priority_beta)
             self._policy.resample(self.noise)
             self.target.module.resample(self.noise)
             yield batch

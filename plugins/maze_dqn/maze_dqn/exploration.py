@@ -21,6 +21,6 @@ def epsilon_greedy(run: Run, config: ExploringConfig, num_envs: int) -> EpsilonG
         run.observation_space,
         run.action_space,
         rngs,
-        lambda: config.epsilon(run.env_steps),
-        lambda steps: config.epsilon(run.env_steps + steps),
+        lambda: config.epsilon,
+        lambda steps: config.epsilon,
     )

@@ -58,7 +58,7 @@ class PQN(Algorithm[ValueNetwork]):
         is the advantage of `advantage_rows` plus the value. It ends with the episode and with the rollout.
         """
         config, run = self.config, self._run
-        run.record({"train/epsilon": config.epsilon(run.env_steps)})
+        run.record({"train/epsilon": config.epsilon})
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.q_lambda, run.device)
         run.record(metrics)

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core import AlgorithmConfig
-from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class ESConfig(AlgorithmConfig):
@@ -23,12 +23,11 @@ class ESConfig(AlgorithmConfig):
     """Steps after which a training episode is cut; 0: only the environment ends episodes."""
     optimizer: Literal["adam", "sgd"] = "adam"
     """Optimizer that follows the estimated gradient: Adam, or gradient descent with momentum."""
-    step_size: Annotated[float, Field(gt=0)] = 0.01
+    step_size: Annotated[float, Field(gt=0), SCHEDULABLE] = 0.01
     """Learning rate of the optimizer."""
-    step_size_schedule: params.LearningRateSchedule = "constant"
     momentum: Annotated[float, Field(ge=0, lt=1), CountsWith("optimizer", "sgd")] = 0.9
     """Momentum of `sgd`."""
-    l2_penalty: Annotated[float, Field(ge=0)] = 0.005
+    l2_penalty: Annotated[float, Field(ge=0), SCHEDULABLE] = 0.005
     """Weight of the penalty on half the squared norm of the parameters."""
     noise_stddev: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the perturbations."""

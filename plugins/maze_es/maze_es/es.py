@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from maze_core import Adam, Algorithm, Batch, Count, Loss, Optimizer, hookimpl, varies
-from maze_core.learn.algorithm import scheduled
 from maze_es.config import ESConfig
 from maze_es.evaluations import Evaluations
 from maze_es.evaluator import PairResults, Perturbed, noise_seed
@@ -48,10 +47,6 @@ class ES(Algorithm):
         """The parameters that are searched, and their places in a vector."""
         self.noise = Noise(noise_seed(run.seed), self.space.size)
         self._evaluations = Evaluations(run, config, Perturbed(run.seed, config.noise_stddev))
-
-    def lr_factor(self, fraction_done: float) -> float:
-        """Return the factor of the step size."""
-        return scheduled(self.config.step_size_schedule, fraction_done)
 
     def batches(self) -> Iterator[Batch]:
         """Evaluate a population; yield its indices and the ranks of its returns."""

@@ -11,6 +11,7 @@ from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.schedules import Schedule
 
 
 class AdversarialConfig(AlgorithmConfig):
@@ -35,8 +36,7 @@ class AdversarialConfig(AlgorithmConfig):
     batch_size: params.BatchSize = 64
     n_optimization_epochs: PositiveInt = 10
     """Passes of the policy over each rollout."""
-    clip_range: PositiveFloat = 0.2
-    """Clip range of the probability ratio of the new to the old policy, around 1."""
+    clip_range: params.ClipRange = 0.2
     normalize_advantages: params.NormalizeAdvantages = True
     normalize_rewards: params.NormalizeRewards = True
     discriminator_lr: Annotated[PositiveFloat, CountsWith("n_discriminator_epochs")] = 1e-3
@@ -56,7 +56,8 @@ class AdversarialConfig(AlgorithmConfig):
 
     @model_validator(mode="after")
     def _has_a_horizon(self) -> Self:
-        if self.absorbing_state and self.gamma == 1:
+        ends = self.gamma.ends() if isinstance(self.gamma, Schedule) else (self.gamma,)
+        if self.absorbing_state and 1 in ends:
             raise ValueError("absorbing_state needs gamma below 1, or its return is infinite")
         return self
 

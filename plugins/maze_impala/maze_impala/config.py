@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class ActorsConfig(AlgorithmConfig):
@@ -33,9 +34,9 @@ class ActorsConfig(AlgorithmConfig):
     queue_out_of_sync_factor: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """Size of the queue between actors and learner, in batches. A trajectory is at most
     `queue_out_of_sync_factor + num_actors * envs_per_actor / actors_batch_size` updates older than the learner."""
-    vtrace_clip_rho_threshold: Annotated[float, Field(gt=0)] | None = 1.0
+    vtrace_clip_rho_threshold: Annotated[float, Field(gt=0), SCHEDULABLE] | None = 1.0
     """Upper bound of the importance weights in the critic's targets; none: no clipping."""
-    vtrace_clip_pg_rho_threshold: Annotated[float, Field(gt=0)] | None = 1.0
+    vtrace_clip_pg_rho_threshold: Annotated[float, Field(gt=0), SCHEDULABLE] | None = 1.0
     """Upper bound of the importance weights in the policy gradient; none: no clipping."""
     normalize_rewards: params.NormalizeRewards = False
     reward_clipping: Literal["none", "abs_one", "soft_asymmetric"] = "none"
@@ -90,11 +91,11 @@ class APPOConfig(ActorsConfig):
 
     n_optimization_epochs: PositiveInt = 4
     """Optimizer steps on each batch."""
-    clip_range: Annotated[float, Field(gt=0)] = 0.2
+    clip_range: params.ClipRange = 0.2
     """Clip range of the probability ratio of the learning to the target policy, around 1."""
     target_update_interval: PositiveInt = 4
     """Updates after which the target policy becomes the learning policy; 1: with every batch."""
-    ratio_bound: Annotated[float, Field(ge=1)] | None = 2.0
+    ratio_bound: Annotated[float, Field(ge=1), SCHEDULABLE] | None = 2.0
     """Upper bound of the acting policy's probability divided by the target policy's, where the ratio is taken to the
     target policy; none: no bound."""
     normalize_advantages: params.NormalizeAdvantages = True

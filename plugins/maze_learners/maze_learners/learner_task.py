@@ -59,6 +59,8 @@ class GradientJob:
     """Numbers of the parameters that learn; None: all."""
     progress: Mapping[str, float]
     """Attributes of the run that change while it trains."""
+    numbers: Mapping[str, float]
+    """Those of the algorithm's schedules at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ class LearnerTask(Task):
             for tensor, view in zip(self._tensors, self._state.views(buffer).values(), strict=True):
                 tensor.copy_(view)
         vars(run).update(job.progress)
+        run.algorithm.scheduled.take(job.numbers)
         if job.share is None:
             self._gradients.clear()
             group.add_up(self._gradients.weighted(None, 0.0, group.device))

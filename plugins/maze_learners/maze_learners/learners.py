@@ -96,14 +96,14 @@ class Learners:
         shares: list[BatchShare] = run.algorithm.shares(batch, self._count)
         total = sum(share.weight for share in shares)
         self._weights = [share.weight / total for share in shares]
-        progress = {name: getattr(run, name) for name in _PROGRESS}
+        progress, numbers = {name: getattr(run, name) for name in _PROGRESS}, run.algorithm.scheduled.numbers()
         packed: list[tuple[int, Tensor]] = []
         for rank, share in enumerate(shares[1:], 1):
             header = None
             if len(share.batch):
                 header, tensors = header_of(share.batch)
                 packed.append((rank, header.layout.pack(tensors, device)))
-            self._pool.submit(GradientJob(header, self._weights[rank], parameters, progress), rank - 1)
+            self._pool.submit(GradientJob(header, self._weights[rank], parameters, progress, numbers), rank - 1)
         with self._whole(), torch.no_grad():
             self._group.broadcast(self._state.pack(self._tensors, device))
             self._sent = [self._group.send(buffer, rank) for rank, buffer in packed]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from maze_core.plugins.config.schedules import SCHEDULABLE, Linear, by_default
 
 
 class VDNConfig(AlgorithmConfig):
@@ -24,27 +23,18 @@ class VDNConfig(AlgorithmConfig):
     lr: params.LearningRate = 5e-4
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99
-    reward_scale: PositiveFloat = 1.0
+    reward_scale: Annotated[float, Field(gt=0), SCHEDULABLE] = 1.0
     """Factor of the rewards that are learnt from."""
     tau: params.TargetRate = 1.0
     target_update_interval: params.TargetInterval = 200
     double: bool = True
     """Choose the next actions of the target with the network that learns, and value them with the target network."""
-    exploration_initial: Share = 1.0
-    """Share of random actions at the beginning."""
-    exploration_final: Share = 0.05
-    """Share of random actions in the end."""
-    exploration_steps: PositiveInt = 50_000
-    """Steps of all agents in which the share falls from the first to the second, in a line."""
+    epsilon: params.Share = by_default(Linear(from_=1.0, to=0.05, over="steps", end=50_000))
+    """Share of random actions. By default it falls in a line over steps of all agents."""
     replay_buffer_size: params.ReplayBufferSize = 200_000
     initial_buffer_size: params.InitialBufferSize = 1_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
     max_grad_norm: params.MaxGradNorm = 10.0
-
-    def epsilon(self, env_steps: int) -> float:
-        """Return the share of random actions after so many steps."""
-        done = min(1.0, env_steps / self.exploration_steps)
-        return self.exploration_initial + done * (self.exploration_final - self.exploration_initial)
 
 
 class QMIXConfig(VDNConfig):

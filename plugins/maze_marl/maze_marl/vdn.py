@@ -59,8 +59,8 @@ class VDN(Algorithm):
             run.observation_space,
             run.action_space,
             [generator(run.seed, Purpose.POLICY_NOISE, _EXPLORATION, row) for row in range(rows)],
-            lambda: config.epsilon(run.env_steps),
-            lambda steps: config.epsilon(run.env_steps + steps),
+            lambda: config.epsilon,
+            lambda steps: config.epsilon,
         )
         collector = ReplayCollector(
             run,
@@ -81,7 +81,7 @@ class VDN(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield joint steps from replay; the targets follow every so often."""
         config, run = self.config, self._run
-        run.record({"train/epsilon": config.epsilon(run.env_steps)})
+        run.record({"train/epsilon": config.epsilon})
         self._collector.collect()
         for _ in range(config.num_batches_per_iter):
             yield self._collector.sample(config.batch_size, config.gamma)

@@ -36,7 +36,7 @@ def adapt(run: Run, task: Any, number: int = 0) -> Adaptation:
     Raises:
         ConfigError: the run is not one of MAML, or the environment refuses the task.
     """
-    config = run.config.algorithm
+    config = run.algorithm.config
     if not isinstance(config, MAMLConfig):
         raise ConfigError(f"a run of {config.name} is not adapted", "algorithm.name", "Next: a run of maml.")
     initial = dict(run.policy.named_parameters())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from maze_onpolicy import TaskValues
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class MAMLConfig(AlgorithmConfig):
@@ -27,14 +28,14 @@ class MAMLConfig(AlgorithmConfig):
     n_rollout_steps: params.RolloutSteps = 100
     second_order: bool = True
     """Differentiate through the inner step; false: first-order MAML, which leaves its derivative out."""
-    inner_lr: PositiveFloat = 0.1
+    inner_lr: Annotated[float, Field(gt=0), SCHEDULABLE] = 0.1
     """Length of the inner step, in gradients of the policy's loss."""
     lr: params.LearningRate = 1e-3
     """Learning rate of Adam, which moves the initial parameters."""
     lr_schedule: params.LearningRateSchedule = "constant"
     n_optimization_epochs: PositiveInt = 5
     """Steps of the initial parameters on the rollouts of an update."""
-    clip_range: Annotated[float, Field(gt=0)] = 0.3
+    clip_range: params.ClipRange = 0.3
     """Clip range of the probability ratio of the adapted policies, around 1."""
     gamma: params.Gamma = 0.99
     gae_lambda: params.GaeLambda = 1.0

@@ -8,10 +8,10 @@ from gymnasium import spaces
 
 from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.envs.several.actors import CRITIC
-from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.assembly import ModelConfig, assemble_policy, for_critic
 from maze_core.models.blocks import Activation
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
-from maze_core.plugins.config.params import Hidden, Width
+from maze_core.plugins.config.params import CriticHidden, Hidden, Width
 from maze_models.encoders import ConcatEncoder, ImageEncoder, Layout
 from maze_models.precision import ImagePrecision
 
@@ -37,6 +37,7 @@ class CnnConfig(ModelConfig):
     processors with AMX, where it is faster, else float32. Parameters, losses and acting are always float32."""
     hidden: Hidden = ()
     """Units of further fully connected layers before the heads."""
+    critic_hidden: CriticHidden = None
     activation: Activation = "relu"
     """Activation of these layers."""
 
@@ -64,7 +65,7 @@ class CnnModel(Plugin):
             action_space,
             config,
             lambda: _encoder(key, space, config),
-            make_critic_encoder=lambda: _critic_encoder(key, space, seen_by_critic, config),
+            make_critic_encoder=lambda: _critic_encoder(key, space, seen_by_critic, for_critic(config)),
         )
 
 

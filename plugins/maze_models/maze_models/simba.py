@@ -12,6 +12,7 @@ from maze_core import Dense, Plugin, hookimpl
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.inputs import FlatInput, flat_spaces
 from maze_core.models.scored_choices import Summaries
+from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.params import Width
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class SimbaConfig(ModelConfig):
 
     width: Width = 128
     """Units between the blocks; each block has four times as many inside."""
+    critic_width: Annotated[Width | None, CountsWith("critic", "separate")] = None
+    """`width` of a separate critic; none: that of the policy."""
     blocks: Annotated[int, Field(ge=1, le=100)] = 1
     """Number of residual blocks."""
     normalize_observations: bool = True
@@ -88,11 +91,12 @@ class SimbaModel(Plugin):
         """Build the policy. Raises ConfigError where an observation is an image."""
         summaries = Summaries(observation_space, action_space, config)
         leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name, summaries)
+        width = config.critic_width or config.width
         return assemble_policy(
             observation_space,
             action_space,
             config,
             lambda: summaries.before(SimbaEncoder(leaves, config.width, config.blocks)),
-            make_critic_encoder=lambda: summaries.before(SimbaEncoder(seen_by_critic, config.width, config.blocks)),
+            make_critic_encoder=lambda: summaries.before(SimbaEncoder(seen_by_critic, width, config.blocks)),
             initialize_encoders=False,
         )

@@ -8,11 +8,11 @@ from gymnasium import spaces
 
 from maze_core import Plugin, hookimpl
 from maze_core.envs.spaces import is_image
-from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.assembly import ModelConfig, assemble_policy, for_critic
 from maze_core.models.blocks import Activation
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
 from maze_core.models.scored_choices import Summaries
-from maze_core.plugins.config.params import Hidden, Width
+from maze_core.plugins.config.params import CriticHidden, Hidden, Width
 from maze_models.composer import Composer
 from maze_models.encoders import ConcatEncoder, ImageEncoder, Layout
 from maze_models.precision import ImagePrecision
@@ -41,6 +41,7 @@ class TemplateConfig(ModelConfig):
     doubt, such as (4, 84, 84), otherwise last."""
     hidden: Hidden = (64,)
     """Units of each layer after the encoded leaves are concatenated."""
+    critic_hidden: CriticHidden = None
     activation: Activation = "tanh"
     """Activation of the fully connected layers."""
 
@@ -67,7 +68,7 @@ class TemplateModel(Plugin):
             action_space,
             config,
             lambda: summaries.before(self._encoder(leaves, config)),
-            make_critic_encoder=lambda: summaries.before(self._encoder(seen_by_critic, config)),
+            make_critic_encoder=lambda: summaries.before(self._encoder(seen_by_critic, for_critic(config))),
         )
 
     def _encoder(self, leaves: Mapping[str, Space[Any]], config: TemplateConfig) -> ConcatEncoder:

@@ -87,7 +87,8 @@ class CQL(Algorithm):
         config = self.config
         actor = [p for p in (*policy.parameters(), *self._entropy.parameters()) if p.requires_grad]
         critics = [*self.critics.parameters(), *(() if self._alpha is None else self._alpha.parameters())]
-        return Adam([{"params": actor, "lr": config.lr}, {"params": critics, "lr": config.critic_lr or config.lr}])
+        critic_lr = config.lr if config.critic_lr is None else config.critic_lr
+        return Adam([{"params": actor, "lr": config.lr}, {"params": critics, "lr": critic_lr}])
 
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps; the target follows after the update."""
@@ -159,7 +160,9 @@ class CQL(Algorithm):
         Shapes [count, B, d] and [count, B].
         """
         parts: Any = policy.distribution(obs).parts
-        noise = policy.draw_noise((count, len(next(iter(obs.values())))), self.noise)
+        rows = len(next(iter(obs.values())))
+        drawn_at_once = policy.draw_noise((count * rows,), self.noise)  # rows, no steps: those may have the same noise
+        noise = {key: leaf.reshape(count, rows, *leaf.shape[1:]) for key, leaf in drawn_at_once.items()}
         acted, densities = [], []
         for key, scale in self.actions.boxes.items():
             part = parts[key]

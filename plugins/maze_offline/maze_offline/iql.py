@@ -64,12 +64,12 @@ class IQL(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: the policy at `lr`, all critics at `critic_lr`."""
-        lr = self.config.lr
+        lr, critic_lr = self.config.lr, self.config.critic_lr
         critics = [*self.critics.parameters(), *self.value.parameters()]
         return Adam(
             [
                 {"params": [p for p in policy.parameters() if p.requires_grad], "lr": lr},
-                {"params": critics, "lr": self.config.critic_lr or lr},
+                {"params": critics, "lr": lr if critic_lr is None else critic_lr},
             ]
         )
 

@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt
 
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class PPOConfig(AlgorithmConfig):
@@ -30,11 +31,10 @@ class PPOConfig(AlgorithmConfig):
     batch_size: params.BatchSize = 64
     n_optimization_epochs: Annotated[int, Field(gt=0)] = 10
     """Passes over each rollout."""
-    clip_range: Annotated[float, Field(gt=0)] = 0.2
-    """Clip range of the probability ratio of the new to the old policy, around 1."""
-    value_clip_range: Annotated[float, Field(gt=0)] | None = None
+    clip_range: params.ClipRange = 0.2
+    value_clip_range: Annotated[float, Field(gt=0), SCHEDULABLE] | None = None
     """Clip range of the critic's prediction around its old value; none: no clipping."""
-    target_kl: Annotated[float, Field(gt=0)] | None = None
+    target_kl: Annotated[float, Field(gt=0), SCHEDULABLE] | None = None
     """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
     normalize_advantages: params.NormalizeAdvantages = True
     normalize_rewards: params.NormalizeRewards = False

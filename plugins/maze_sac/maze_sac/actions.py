@@ -143,6 +143,10 @@ class Temperature(nn.Module):
         """The coefficient, without gradient, shape ()."""
         return (self.log_coef.detach() if self.log_coef.requires_grad else self.given).exp()
 
+    def give(self, coefficient: float) -> None:
+        """Set the coefficient that does not learn."""
+        self.given.copy_(torch.tensor(coefficient).log())
+
     def loss(self, surplus: Tensor) -> Tensor:
         """Return the coefficient's loss for an entropy that exceeds its target by `surplus`, both of shape ()."""
         return self.log_coef * surplus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from maze_offpolicy import Norm, steps_of_each
+from maze_offpolicy import NoiseColor, NoiseName, NoiseSteps, NoiseTheta, Norm, steps_of_each
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from maze_core import AlgorithmConfig
@@ -13,6 +13,7 @@ from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith, CountsWithout
 from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.schedules import SCHEDULABLE, Schedule
 
 
 class SACConfig(AlgorithmConfig):
@@ -43,13 +44,13 @@ class SACConfig(AlgorithmConfig):
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    entropy_coef_lr: Annotated[float, Field(gt=0), CountsWith("entropy_tuning")] = 7e-4
+    entropy_coef_lr: Annotated[float, Field(gt=0), SCHEDULABLE, CountsWith("entropy_tuning")] = 7e-4
     """Learning rate of the entropy coefficient."""
-    entropy_coef: Annotated[float, Field(ge=0)] = 0.2
+    entropy_coef: Annotated[float, Field(ge=0), SCHEDULABLE] = 0.2
     """Weight of the entropy in the objective (alpha); its initial value if `entropy_tuning` is on."""
     entropy_tuning: bool = True
     """Learn the entropy coefficient so that the policy's entropy stays near a target."""
-    target_entropy_multiplier: Annotated[float, CountsWith("entropy_tuning")] = 1.0
+    target_entropy_multiplier: Annotated[float, SCHEDULABLE, CountsWith("entropy_tuning")] = 1.0
     """Factor of the target entropy, which is -1 per dimension of Box actions plus 0.98 log n per discrete choice among
     n."""
     gamma: params.Gamma = 0.99
@@ -60,6 +61,12 @@ class SACConfig(AlgorithmConfig):
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: Annotated[params.InitialSamplingPolicy, CountsWithout("initial_demonstrations")] = "random"
     her_goals: params.HindsightGoals = 0
+    exploration: NoiseName = "gaussian"
+    """How the noise in the samples of Box actions follows from that of earlier steps, while collecting: `gaussian`: not
+    at all; `ornstein_uhlenbeck`: a walk around 0; `coloured`: slow waves are higher."""
+    noise_theta: NoiseTheta = 0.15
+    noise_color: NoiseColor = 1.0
+    noise_steps: NoiseSteps = 1_000
     initial_demonstrations: Annotated[Path | None, Outside.NOTHING] = None
     """Folder of recorded trajectories that fill the buffer first, instead of `initial_sampling_policy`."""
     critic_hidden: params.Hidden = (256, 256)
@@ -96,6 +103,8 @@ class SACConfig(AlgorithmConfig):
     def _check_entropy(self) -> Self:
         if self.entropy_tuning and self.entropy_coef == 0:
             raise ValueError("entropy_tuning needs an entropy_coef above 0 to start from")
+        if self.entropy_tuning and isinstance(self.entropy_coef, Schedule):
+            raise ValueError("entropy_tuning learns entropy_coef: a schedule of it needs entropy_tuning=false")
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ import torch
 from gymnasium.spaces import Box
 from maze_offpolicy import (
     JointActions,
+    ProcessNoise,
     ReplayCollector,
     ReplayMemory,
     Target,
@@ -17,6 +18,7 @@ from maze_offpolicy import (
     check_reparametrised,
     critics_of,
     memory_builder,
+    process_of,
 )
 from torch import Tensor, nn
 
@@ -30,6 +32,7 @@ from maze_core import (
     TensorTree,
     distribution_of,
     flatten_space,
+    generator,
     hookimpl,
     remembers,
     subtree,
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 
     from maze_core import AlgorithmConfig, Optimizer, Policy, Run, RunConfig, Sequences
 
-_LOSS_NOISE = 2
+_LOSS_NOISE, _PROCESS = 2, 4
 # Separates the noise of actions sampled in the loss from that of acting.
 _NOISE, _NEXT_NOISE = "noise", "next_noise"
 _CRITICS, _TARGETS = "critics", "targets"
@@ -156,8 +159,17 @@ class SAC(Algorithm):
                 run.policy, config.sequence_length, config.burn_in, targets, **{_CRITICS: self.critics}
             ),
             her_goals=config.her_goals,
+            noise=self._samples(run),
         )
         self._collector = self.keep("collector", collector)
+
+    def _samples(self, run: Run) -> ProcessNoise | None:
+        """Return the noise of samples while collecting; None: that of steps that are independent."""
+        if self.config.exploration == "gaussian":
+            return None
+        process = process_of(self.config, generator(run.seed, Purpose.POLICY_NOISE, _PROCESS))
+        chance = torch_generator(run.seed, Purpose.POLICY_NOISE)
+        return ProcessNoise(run.policy, run.rows_of(self.config.num_envs), chance, process)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their targets if they have some, and the temperature."""
@@ -176,6 +188,8 @@ class SAC(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; the targets follow after each update."""
         config, run = self.config, self._run
+        if "entropy_coef" in self.scheduled.schedules:
+            self.temperature.give(config.entropy_coef)
         due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter if config.utd is None else due):

@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class PPOLagrangianConfig(AlgorithmConfig):
@@ -16,7 +17,7 @@ class PPOLagrangianConfig(AlgorithmConfig):
 
     epoch_length: PositiveInt = 10
     """Updates per epoch."""
-    cost_limit: NonNegativeFloat = 25.0
+    cost_limit: Annotated[float, Field(ge=0), SCHEDULABLE] = 25.0
     """Most that an episode may cost in the mean: the sum of `cost` in the `info` of its steps."""
     multiplier_init: NonNegativeFloat = 0.0
     """Multiplier of costs at the beginning of a run."""
@@ -41,9 +42,8 @@ class PPOLagrangianConfig(AlgorithmConfig):
     batch_size: params.BatchSize = 64
     n_optimization_epochs: Annotated[int, Field(gt=0)] = 10
     """Passes over each rollout."""
-    clip_range: Annotated[float, Field(gt=0)] = 0.2
-    """Clip range of the probability ratio of the new to the old policy, around 1."""
-    target_kl: Annotated[float, Field(gt=0)] | None = None
+    clip_range: params.ClipRange = 0.2
+    target_kl: Annotated[float, Field(gt=0), SCHEDULABLE] | None = None
     """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
     normalize_advantages: params.NormalizeAdvantages = True
     normalize_rewards: params.NormalizeRewards = False

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt, model_validator
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.blocks import Activation
 from maze_core.models.several.groups import own_actions
-from maze_core.plugins.config.params import Hidden, Width
+from maze_core.plugins.config.params import CriticHidden, Hidden, Width
 
 Block = Literal["set", "dense", "image"]
 
@@ -46,6 +46,7 @@ class SetTemplateConfig(ModelConfig):
     """Order of an image's dimensions, as for `template`."""
     hidden: Hidden = (64,)
     """Units of each layer after the encoded leaves are concatenated."""
+    critic_hidden: CriticHidden = None
     activation: Activation = "relu"
     """Activation of the fully connected layers."""
 

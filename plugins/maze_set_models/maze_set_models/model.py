@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_models.composer import Composer
 
 from maze_core import Plugin, hookimpl
-from maze_core.models.assembly import assemble_policy
+from maze_core.models.assembly import assemble_policy, for_critic
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_set_models.config import SetTemplateConfig
@@ -43,7 +43,11 @@ class SetTemplateModel(Plugin):
         pointers = checked_pointers(action_space, leaves.sets, config)
         pointed = [key for key in leaves.sets if any(leaf.key == key for leaf, _ in pointers.values())]
         policy = assemble_policy(
-            observation_space, action_space, config, lambda: SetEncoder(leaves, config, type(self).composer)
+            observation_space,
+            action_space,
+            config,
+            lambda: SetEncoder(leaves, config, type(self).composer),
+            make_critic_encoder=lambda: SetEncoder(leaves, for_critic(config), type(self).composer),
         )
         if config.normalize_observations:
             single = {key: space for key, space in inputs.items() if key not in leaves.sets}

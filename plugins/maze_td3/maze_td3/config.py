@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from maze_offpolicy import NoiseColor, NoiseName, NoiseSteps, NoiseTheta, OwnClass
 from pydantic import Field, PositiveInt
 
 from maze_core import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
 from maze_core.plugins.config.counting import CountsWith
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
-Noise = Annotated[float, Field(ge=0, le=100)]
+Noise = Annotated[float, Field(ge=0, le=100), SCHEDULABLE]
 """In half-ranges of each dimension: 1 is half the distance between its bounds."""
 
 
@@ -26,7 +28,7 @@ class TD3Config(AlgorithmConfig):
     batch_size: params.BatchSize = 256
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    critic_lr: Annotated[float, Field(gt=0)] | None = None
+    critic_lr: Annotated[float, Field(gt=0), SCHEDULABLE] | None = None
     """Learning rate of the critics; none: `lr`."""
     gamma: params.Gamma = 0.99
     n_step: params.ReturnSteps = 1
@@ -41,6 +43,12 @@ class TD3Config(AlgorithmConfig):
     """Largest noise on the target policy's actions, in half-ranges."""
     exploration_noise: Noise = 0.1
     """Standard deviation of the noise on actions while collecting, in half-ranges."""
+    exploration: NoiseName | OwnClass = "gaussian"
+    """How this noise follows from that of earlier steps: `gaussian`: not at all; `ornstein_uhlenbeck`: a walk around 0;
+    `coloured`: slow waves are higher. Or a class of your own, as module:Class."""
+    noise_theta: NoiseTheta = 0.15
+    noise_color: NoiseColor = 1.0
+    noise_steps: NoiseSteps = 1_000
     replay_buffer_size: params.ReplayBufferSize = 1_000_000
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"

@@ -14,13 +14,13 @@ from maze_offpolicy import (
     check_deterministic,
     critic_and_policy_optimizer,
     critics_of,
+    exploration_of,
     most_likely,
     steps_of_each,
 )
 from torch import nn
 
 from maze_core import Algorithm, Batch, Loss, Purpose, generator, hookimpl, torch_generator
-from maze_core.collect.agents.exploration import ActionNoise
 from maze_td3.config import DDPGConfig, TD3Config
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class TD3(Algorithm):
             steps_of_each(config.collect_steps, config.num_envs),
             config.num_envs,
             config.replay_buffer_size,
-            ActionNoise(run.action_space, noise, config.exploration_noise),
+            exploration_of(run, config, noise),
             initial_steps=config.initial_buffer_size,
             first_policy=config.initial_sampling_policy,
             utd=config.utd,

@@ -8,6 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from maze_core import AlgorithmConfig
 from maze_core.plugins.config import params
+from maze_core.plugins.config.schedules import SCHEDULABLE
 
 
 class TRPOConfig(AlgorithmConfig):
@@ -18,9 +19,9 @@ class TRPOConfig(AlgorithmConfig):
     n_rollout_steps: params.RolloutSteps = 256
     sequence_length: params.SequenceLength = None
     num_envs: params.TrainingEnvironments = 8
-    max_kl: PositiveFloat = 0.01
+    max_kl: Annotated[PositiveFloat, SCHEDULABLE] = 0.01
     """Largest KL divergence of the policy after a step from the one before it, in nats, mean over the rows."""
-    damping: Annotated[float, Field(ge=0)] = 0.1
+    damping: Annotated[float, Field(ge=0), SCHEDULABLE] = 0.1
     """What is added to the diagonal of the Fisher matrix: more makes steps shorter and more like the plain gradient."""
     cg_iterations: PositiveInt = 10
     """Iterations of the conjugate gradient method, each with one product of the Fisher matrix and a vector."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_onpolicy import RemoteStepper, can_share_replay
 
 from maze_core import POLICY, Collector, Count, EpisodeSeeds, Purpose, generator, subtree, varies
-from maze_core.collect.agents.network import training_agent
+from maze_core.collect.agents.network import NetworkAgent, NoiseSource, training_agent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper
@@ -57,6 +57,7 @@ class ReplayCollector(Collector):
         her_goals: goals reached later for each own one, in samples of a step (hindsight experience replay); 0: none.
         selector: draws the rows of batches, for policies without memory; None: by `priority_exponent`.
         transforms: change sampled steps, one after the other, behind the exchange of goals.
+        noise: what samples are drawn with; None: independent numbers of a generator of the run.
 
     Raises:
         ConfigError: sizes contradict each other, the buffer does not fit into memory, there is no such policy plugin,
@@ -83,6 +84,7 @@ class ReplayCollector(Collector):
         her_goals: int = 0,
         selector: Selector | None = None,
         transforms: Sequence[Transform] = (),
+        noise: NoiseSource | None = None,
     ) -> None:
         initial_steps = min(1_000, capacity) if initial_steps is None else initial_steps
         check_replay_sizes(run.config, capacity, num_envs, 0 if demonstrations else initial_steps)
@@ -95,7 +97,10 @@ class ReplayCollector(Collector):
         self._due = Fraction(0)
         shared = run.planning("training") is None and can_share_replay(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs)
-        self._agent = training_agent(run, env, exploration)
+        if noise is None:
+            self._agent = training_agent(run, env, exploration)
+        else:
+            self._agent = NetworkAgent.sampling(run.policy, env.num_envs, noise)
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._planning = run.planning_agent(self._agent, env, seeds)

@@ -48,7 +48,7 @@ def check_replay_sizes(config: RunConfig, capacity: int, num_envs: int, first_st
 
 
 def _check_hindsight(algorithm: Any) -> None:
-    if getattr(algorithm, "n_step", 1) > 1:
+    if getattr(algorithm, "n_step", 1) != 1:
         raise refused(N_STEP, HINDSIGHT)
     if getattr(algorithm, "prioritized", False):
         raise refused(PRIORITIES, HINDSIGHT)

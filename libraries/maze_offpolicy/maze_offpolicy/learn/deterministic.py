@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -63,18 +63,18 @@ class DeterministicTargets:
         self.policy.follow(tau)
 
     @torch.no_grad()
-    def values(self, policy: Policy, batch: Batch, noise: float, limit: float) -> Tensor:
+    def values(self, policy: Policy, batch: Batch, noise: Any, limit: Any) -> Tensor:
         """Return r + discount * the least target value of the target policy's action with noise, [B].
 
         Args:
             policy: normalises the observations.
             batch: transitions, with `reward` and `discount`.
-            noise: standard deviation in half-ranges; 0: none is drawn.
+            noise: standard deviation in half-ranges; 0: none is drawn. A tensor where it is an input of recorded steps.
             limit: the largest noise, in half-ranges.
         """
         critics = self.critics.module
         actions = most_likely(self.policy.module, batch.next_obs, self._actions)
-        if noise:
+        if isinstance(noise, Tensor) or noise:
             drawn = torch.randn(actions.shape, generator=self._noise, device=actions.device) * noise
             actions = (actions + drawn.clamp_(-limit, limit)).clamp_(-1, 1)
         features = critics.features(policy.normalized(batch.next_obs))
@@ -86,7 +86,7 @@ def critic_and_policy_optimizer(
     critics: nn.Module, policy: nn.Module, lr: float, critic_lr: float | None = None
 ) -> Adam:
     """Return Adam with the groups `critic` and `policy`, for objectives that take turns; `critic_lr` None: `lr`."""
-    networks = {"critic": (critics, critic_lr or lr), "policy": (policy, lr)}
+    networks = {"critic": (critics, lr if critic_lr is None else critic_lr), "policy": (policy, lr)}
     return Adam(
         [
             {"params": [p for p in network.parameters() if p.requires_grad], "lr": rate, "name": name}

@@ -100,7 +100,7 @@ class RolloutCollector(Collector):
         if config.normalize_rewards:
             from maze_onpolicy.data.reward_scale import RewardScale
 
-            reward_scale = RewardScale(config.gamma)
+            reward_scale = RewardScale(lambda: config.gamma)
         return cls(run, config.n_rollout_steps, config.num_envs, reward_scale=reward_scale)
 
     def _lockstep(self, network: NetworkAgent, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> Sampler:

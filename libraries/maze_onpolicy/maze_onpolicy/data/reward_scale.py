@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,10 @@ class RewardScale:
     networks have a scale for each network, since each agent has rewards of its own.
 
     Args:
-        gamma: discount of a decision.
+        gamma: discount of a decision, or what returns that of the moment.
     """
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, gamma: float | Callable[[], float]) -> None:
         self._gamma = gamma
         self._spreads: dict[int, RunningMoments] = {}
         self._returns: dict[int, np.ndarray] = {}
@@ -59,7 +60,8 @@ class RewardScale:
         steps, columns = rollout.rewards.shape
         running = self._returns.get(source, np.zeros(columns))
         over = rollout.terminated | rollout.truncated
-        discounts = np.where(over, 0.0, rollout_discounts(rollout, self._gamma))
+        gamma = self._gamma() if callable(self._gamma) else self._gamma
+        discounts = np.where(over, 0.0, rollout_discounts(rollout, gamma))
         returns = np.empty((steps, columns))
         for t in range(steps):
             # A waiting row keeps what its column has; `running` is discounted already.

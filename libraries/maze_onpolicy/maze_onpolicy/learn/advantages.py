@@ -30,6 +30,8 @@ _EPS = 1e-16
 _CHUNK = 2**21
 # Observed values in one forward pass without gradients: they and the layers' outputs stay in the caches.
 _CHUNK_ROWS = 16_384
+_COEFFICIENTS = 1_000
+# Tensors of coefficients that are kept: those with schedules are others in each update.
 
 
 def actor_critic_loss(
@@ -58,11 +60,17 @@ def actor_critic_loss(
     if epoch < config.critic_burn_in_epochs:  # the policy must have no gradient, not one of 0
         total = weighted_mean(critic, weight)
     else:
-        total = parts @ _coefficients(
-            config.policy_loss_coef, config.value_loss_coef, -config.entropy_coef, parts.dtype, parts.device
-        )
+        total = _weighted(parts, config.policy_loss_coef, config.value_loss_coef, -config.entropy_coef)
     named = dict(zip(("policy", "value", "entropy"), parts.detach().unbind(), strict=True))
     return Loss(total, named | {name: metric.detach() for name, metric in metrics.items()})
+
+
+def _weighted(parts: Tensor, *coefficients: Any) -> Tensor:
+    """Return the weighted sum of losses [3], shape (); what has a schedule is a tensor in steps that are recorded."""
+    if any(isinstance(each, Tensor) for each in coefficients):
+        return torch.stack([part * each for part, each in zip(parts.unbind(), coefficients, strict=True)]).sum()
+    known = _coefficients.cache_info().currsize < _COEFFICIENTS
+    return parts @ (_coefficients if known else _coefficients.__wrapped__)(*coefficients, parts.dtype, parts.device)
 
 
 @cache  # never emptied: recorded steps of a GPU read the tensors where they are
