@@ -72,3 +72,9 @@ class Growing(Slope):
     def __init__(self, size=2):
         super().__init__()
         self.observation_space = spaces.Box(-100, 100, (size,), np.float32)
+
+
+class Misspelt(Slope):
+    """It declares what it neither has nor takes."""
+
+    curriculum: ClassVar = {"stepness": FloatRange(0, 1)}

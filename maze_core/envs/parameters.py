@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError, MazeError
@@ -58,7 +59,7 @@ def declared(builder: EnvBuilder) -> dict[str, Range]:
     """
     with releasing(_built(builder)) as env:
         found: Any = next((given for each in _layers(env) if (given := getattr(each, DECLARED, None)) is not None), {})
-    if not isinstance(found, Mapping) or not all(isinstance(each, Range) for each in found.values()):
+    if not isinstance(found, Mapping) or not all(map(_is_range, found.values())):
         raise ConfigError(
             f"the environment's {DECLARED} is {shown(found)}, not a mapping of ranges by name",
             "env",
@@ -67,26 +68,63 @@ def declared(builder: EnvBuilder) -> dict[str, Range]:
     return {str(name): each for name, each in found.items()}
 
 
+def _is_range(found: Any) -> bool:
+    if isinstance(found, Choice):
+        return bool(found.values) and all(isinstance(each, bool | int | float | str) for each in found.values)
+    if not isinstance(found, IntRange | FloatRange) or found.low == found.high:
+        return False
+    kinds = int if isinstance(found, IntRange) else int | float
+    return all(
+        isinstance(each, kinds) and type(each) is not bool and isfinite(each) for each in (found.low, found.high)
+    )
+
+
 def tried(builder: EnvBuilder, values: Values) -> None:
     """Build an environment with parameters, and begin an episode.
 
     Raises:
         ConfigError: it does not take them, or its spaces depend on them.
     """
-    said = ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+    said = _said(values)
     try:
         with releasing(_built(builder)) as env:
+            spaces = _spaces(env)
             arguments = Setter(env).set(values)
             if not arguments:
                 _reset(env, values)
+                _check_spaces(env, spaces, values)
                 return
             with releasing(rebuilt(builder, 0, arguments, env, lambda make, _: _built(make))) as other:
                 Setter(other).set(values)
                 _reset(other, values)
+                _check_spaces(other, spaces, values)
     except MazeError as error:
-        raise ConfigError(f"the environment does not take {said}: {error}", "env") from error
+        hint = None if getattr(error, "hint", None) else _WAYS
+        raise ConfigError(f"the environment does not take {said}: {error}", "env", hint) from error
     except Exception as error:
-        raise ConfigError(f"the environment does not take {said}: {describe(error)}", "env") from error
+        raise ConfigError(f"the environment does not take {said}: {describe(error)}", "env", _WAYS) from error
+
+
+_WAYS = "A parameter is an argument of its constructor, or a name in `curriculum` that is an attribute, too."
+
+
+def _said(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
+def _spaces(env: Any) -> dict[str, Any]:
+    names = ("observation_space", "action_space", "observation_spaces", "action_spaces")
+    return {name: getattr(env, name, None) for name in names}
+
+
+def _check_spaces(env: Any, before: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    for name, space in _spaces(env).items():
+        if space != before[name]:
+            raise ConfigError(
+                f"with {_said(values)} the {name} is {space}, and was {before[name]}",
+                "env",
+                "Networks have one size: let the environment pad its observations to the largest.",
+            )
 
 
 def _built(builder: EnvBuilder) -> Any:
@@ -107,8 +145,8 @@ def _layers(env: Any) -> Iterator[Any]:
 class Setter:
     """Sets the parameters that an environment takes while it runs.
 
-    It takes those that it declares, and those that its method `set_parameters` names. Without that method they are
-    attributes.
+    It takes those that it declares, and those that its method `set_parameters` names. Without that method they are its
+    attributes; what it has not is left to its constructor.
     """
 
     def __init__(self, env: Any) -> None:
@@ -120,9 +158,10 @@ class Setter:
     def set(self, values: Values) -> dict[str, Any]:
         """Set them, and return the others: those of its constructor."""
         own = {name: value for name, value in values.items() if name in self._names}
-        if callable(self._setter) and own:
-            self._setter(**own)
+        if callable(self._setter):
+            self._setter(**own) if own else None
         else:
+            own = {name: value for name, value in own.items() if hasattr(self._owner, name)}
             for name, value in own.items():
                 setattr(self._owner, name, value)
         return {name: value for name, value in values.items() if name not in own and name != SEED}
@@ -217,12 +256,5 @@ def rebuilt(make: Any, index: int, arguments: Mapping[str, Any], old: Any, build
     if not hasattr(make, "with_arguments"):
         raise ConfigError(f"this environment has no parameter {', '.join(map(shown, arguments))}", "env")
     new = build(make.with_arguments(arguments), index)
-    for name in ("observation_space", "action_space", "observation_spaces", "action_spaces"):
-        if getattr(new, name, None) != getattr(old, name, None):
-            said = ", ".join(f"{key}={shown(value)}" for key, value in arguments.items())
-            raise ConfigError(
-                f"with {said} the {name} is {getattr(new, name)}, and was {getattr(old, name)}",
-                "env",
-                "Networks have one size: let the environment pad its observations to the largest.",
-            )
+    _check_spaces(new, _spaces(old), arguments)
     return new

@@ -126,9 +126,16 @@ def test_what_cannot_work_is_refused_before_the_first_step(quick, tmp_path, name
     assert not list(tmp_path.glob("run*/checkpoints"))
 
 
-def test_spaces_may_not_depend_on_them(quick):
-    with pytest.raises(ConfigError, match="observation_space is"):
-        quick("tests.corridors:Growing", "sac", taught("uniform", {"size": [2, 4]})).train()
+@pytest.mark.parametrize(
+    ("env", "parameters", "said"),
+    [
+        ("Growing", {"size": [2, 4]}, "observation_space is"),
+        ("Misspelt", {}, r"does not take stepness=0[\s\S]*A parameter is an argument"),
+    ],
+)
+def test_what_the_environment_does_not_take_is_refused(quick, env, parameters, said):
+    with pytest.raises(ConfigError, match=said):
+        quick(f"tests.corridors:{env}", "sac", taught("uniform", parameters)).train()
 
 
 def test_jobs_take_them_along(quick, whole_state, assert_same):

@@ -17,8 +17,10 @@ from maze_devkit.probes import Doors, Told, Workshop
 from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.base.errors import MazeError
+from maze_core.envs.parameters import Choice, IntRange
 from maze_core.plugins.config.assembly import env_config
 from tests.cli.broken_envs import FEW, VALUES, single_environments
+from tests.corridors import Corridor, Hall
 from tests.masked import Guarded
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -43,6 +45,40 @@ def test_a_sound_environment_has_no_problems(make, examine):
     report = examine(make)
     assert report.problems == []
     assert report.stepped == "single"
+
+
+def test_parameters_are_shown_and_tried(examine):
+    report = examine(Hall)
+    assert report.parameters == ["size: 2 to 6", "wind: 0 to 0.5", "floor: wood or ice"]
+    assert report.problems == []
+    assert examine(SeededWalk).parameters == []
+
+
+class Larger(Corridor):
+    def set_parameters(self, *, size, **others):
+        self.observation_space = spaces.Box(-100, 100, (size,), np.float32)
+
+
+class Strict(Corridor):
+    def set_parameters(self, *, size, wind, floor):
+        if size > 4:
+            raise ValueError("too large")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (type("Words", (Corridor,), {"curriculum": ("size",)}), "not a mapping of ranges by name"),
+        (type("Point", (Corridor,), {"curriculum": {"size": IntRange(3, 3)}}), "not a mapping of ranges by name"),
+        (type("Nothing", (Corridor,), {"curriculum": {"size": Choice(())}}), "not a mapping of ranges by name"),
+        (type("Typo", (Corridor,), {"curriculum": {"sise": IntRange(3, 5)}}), "does not take sise=3"),
+        (Larger, "the observation_space is"),
+        (Strict, "does not take size=6.*too large"),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_parameters_that_it_does_not_take_are_a_problem(make, said, examine):
+    assert any(re.search(said, each) for each in examine(make).problems)
 
 
 def test_who_takes_turns_is_reported(examine):

@@ -9,7 +9,7 @@ import numpy as np
 
 _FLOOR = 1e-6
 """Added to the variances, so that no component collapses onto a point."""
-_TOLERANCE, _ROUNDS = 1e-3, 100
+_TOLERANCE, _ROUNDS, _DRAWN = 1e-3, 100, 4
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def fit(rows: np.ndarray, count: int, rng: np.random.Generator) -> Mixture:
 
     It begins with means far apart (k-means++), and ends where the mean log-likelihood changes by less than 0.001.
     """
-    size = rows.shape[1]
-    spread = np.cov(rows, rowvar=False).reshape(size, size) + _FLOOR * np.eye(size)
-    mixture = Mixture(np.full(count, 1 / count), _far_apart(rows, count, rng), np.repeat(spread[None], count, 0))
+    means = _far_apart(rows, count, rng)
+    nearest = ((rows[:, None] - means) ** 2).sum(2).argmin(1)
+    mixture = _maximised(rows, np.eye(count)[nearest])
     before = -np.inf
     for _ in range(_ROUNDS):
         logs = log_densities(rows, mixture)
@@ -83,13 +83,20 @@ def _maximised(rows: np.ndarray, shares: np.ndarray) -> Mixture:
 
 
 def _far_apart(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return rows to begin with, each drawn in proportion to its squared distance to those before, [K, D]."""
+    """Return rows to begin with, [K, D].
+
+    Some are drawn in proportion to the squared distance to those before, and the one that leaves the least distances
+    counts.
+    """
     chosen = [rows[int(rng.integers(len(rows)))]]
+    distances = ((rows - chosen[0]) ** 2).sum(1)
     while len(chosen) < count:
-        distances = np.min([((rows - each) ** 2).sum(1) for each in chosen], 0)
-        total = distances.sum()
-        p = distances / total if total > 0 else None
-        chosen.append(rows[int(rng.choice(len(rows), p=p))])
+        p = distances / distances.sum() if distances.sum() > 0 else None
+        drawn = rows[rng.choice(len(rows), _DRAWN, p=p)]
+        left = np.minimum(distances, ((rows - drawn[:, None]) ** 2).sum(2))
+        best = int(left.sum(1).argmin())
+        chosen.append(drawn[best])
+        distances = left[best]
     return np.stack(chosen)
 
 

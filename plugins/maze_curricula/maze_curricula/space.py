@@ -21,6 +21,7 @@ class Space:
     """Ranges by name. A range whose first end is the larger one is easiest there."""
 
     ranges: Mapping[str, Range]
+    """`IntRange`, `FloatRange` or `Choice` of each parameter, in the order in which they are drawn."""
 
     @property
     def numeric(self) -> tuple[str, ...]:

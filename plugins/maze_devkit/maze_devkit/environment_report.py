@@ -20,6 +20,7 @@ from maze_core.base.terminal_text import counted, plain
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
 from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.parameters import Choice, Range, declared, tried
 from maze_core.envs.several.actors import ACTOR, actors_of
 from maze_core.envs.spaces import allocate, is_channels_first, is_image, looks_channels_first, space_specs
 from maze_core.envs.time_limits import missing_time_limit
@@ -51,6 +52,8 @@ class EnvReport:
     """Who takes turns, and how often with random actions; empty where a single actor acts."""
     stepped: str = ""
     """`single`, or `vectorised` where the natively vectorised form is stepped; empty where none could be."""
+    parameters: list[str] = field(default_factory=list)
+    """What curricula may change, with its range; empty where the environment declares nothing."""
     warnings: list[str] = field(default_factory=list)
     """What is suspicious: a run trains all the same."""
     problems: list[str] = field(default_factory=list)
@@ -83,6 +86,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
                 if (endless := missing_time_limit(env, lambda: builder(0), max(lengths))) is not None:
                     notes.add(endless)
                 _own_checks(report, builder)
+    _try_parameters(report, builder)
     report.warnings = sorted({*report.warnings, *notes})
     return report
 
@@ -99,6 +103,7 @@ def _examine_agents(builder: EnvBuilder) -> EnvReport:
             # In a game in turns the moves of the others bring the variety, and no seed.
             left_out = ("chance",) if _in_turns(builder) else ()
             _own_checks(report, lambda index: JointEnv(builder.agents_env(index)), left_out)
+    _try_parameters(report, builder)
     report.warnings = sorted({*report.warnings, *notes})
     return report
 
@@ -204,6 +209,27 @@ def _own_checks(report: EnvReport, make: Make, left_out: tuple[str, ...] = ()) -
             found.append(f"{failed}. {WHY[name]}")
         except (Exception, SystemExit) as error:  # noqa: BLE001 — as above
             report.problems.append(describe(error))
+
+
+def _try_parameters(report: EnvReport, builder: EnvBuilder) -> None:
+    """Report the parameters that an environment declares, and begin an episode at both ends of each range."""
+    found: dict[str, Range] = {}
+    if not _ask(report.problems, lambda: found.update(declared(builder))) or not found:
+        return
+    report.parameters = [f"{name}: {_range_of(each)}" for name, each in found.items()]
+    first = {name: _values(each)[0] for name, each in found.items()}
+    rows = [first, *({**first, name: value} for name, each in found.items() for value in _values(each)[1:])]
+    for row in rows:
+        if not _ask(report.problems, lambda row=row: tried(builder, row)):  # type: ignore[misc]
+            return
+
+
+def _values(each: Range) -> tuple[Any, ...]:
+    return each.values if isinstance(each, Choice) else (each.low, each.high)
+
+
+def _range_of(each: Range) -> str:
+    return " or ".join(map(str, each.values)) if isinstance(each, Choice) else f"{each.low} to {each.high}"
 
 
 def _advice(env: Any) -> set[str]:

@@ -55,7 +55,7 @@ def check(
         output.print_json(report)
     else:
         for key, value in report.items():
-            if key in ("actors", "stepped") and not value:
+            if key in ("actors", "stepped", "parameters") and not value:
                 continue
             lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
             output.say_fact(key, lines or ["none"], 20)
