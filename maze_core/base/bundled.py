@@ -14,6 +14,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs"},
     "maze-compile": {},
+    "maze-curricula": {"callback": "curriculum", "teacher": "adr alp_gmm lessons plr success uniform"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
     "maze-dqn": {"algorithm": "apex dqn pqn"},

@@ -311,7 +311,8 @@
       charts = series.map(([label, y], at) => chart([{ label, colour: colour(at), x: steps, y }], { height: 140, axis: label, pick: seek }));
       graphs.replaceChildren(...charts.map((each) => each.element));
       const seed = episode.seed === null ? "" : ` · seed ${episode.seed}`;
-      words.textContent = `return ${number(episode.return)} · ${number(episode.length)} steps · ${episode.ended}${seed}`;
+      const parameters = episode.parameters ? ` · ${episode.parameters}` : "";
+      words.textContent = `return ${number(episode.return)} · ${number(episode.length)} steps · ${episode.ended}${seed}${parameters}`;
       show(0);
     }
 
