@@ -50,8 +50,7 @@ def test_a_sweep_whose_nodes_have_no_disk_in_common(tmp_path, whole_state, asser
         "algorithm": "ppo",
         "env": "CartPole-v1",
         "over": {"algorithm.lr": "1e-4..1e-2:log"},
-        "searcher": {"name": "pbt", "population": 2},
-        "trials": 4,
+        "searcher": {"name": "pbt", "population": 2, "generations": 2},
         "seeds": [1],
         "overrides": {key: value for key, value in QUICK.items() if key != "seed"},
     }
