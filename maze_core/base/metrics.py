@@ -14,6 +14,8 @@ import numpy as np
 from maze_core.base.errors import PluginError
 
 V = TypeVar("V")
+VIOLATION = "eval/constraint_violation"
+"""The metric by how much an evaluation violates constraints: smaller ones come first, whatever the score."""
 
 
 def as_number(value: Any) -> float:
@@ -54,6 +56,12 @@ def deviation(values: Iterable[float]) -> float:
     if not known or any(map(math.isinf, known)):
         return math.nan
     return statistics.pstdev(known)
+
+
+def spellings(metric: str) -> tuple[str, str]:
+    """Return what a metric that a user names may be called: `eval/on_time` is the KPI `eval/kpi/on_time`, too."""
+    group, _, name = metric.partition("/")
+    return metric, f"{group}/kpi/{name}"
 
 
 @dataclass(slots=True)

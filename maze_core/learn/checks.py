@@ -43,6 +43,8 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
+    if config.score is not None and config.score.metric.startswith("eval/") and not config.evaluation_episodes:
+        raise ConfigError("no evaluation gives it, for evaluation.n_episodes is 0", "score.metric")
     check_schedules(config)
     algorithm.check(config)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -153,8 +153,9 @@ class EpochTable:
         unicode: bool,
         own: Mapping[str, str] = _NONE,
         asked: Mapping[str, str] = _NONE,
+        judged: Sequence[str] = ("eval/return_mean",),
     ) -> None:
-        self._own, self._asked = own, asked
+        self._own, self._asked, self._judged = own, asked, judged
         self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
         self._plus_minus, self._star = ("±", "★") if unicode else ("~", "*")
         self._metrics: set[str] = set()
@@ -190,7 +191,7 @@ class EpochTable:
             *((column.text(epoch.metrics), column.style) for column in self._columns),
         ]
         if epoch.is_best:
-            best = epoch.metrics.get("eval/return_mean")
+            best = next((epoch.metrics[name] for name in self._judged if name in epoch.metrics), None)
             announced = f"{self._star} new best" if best is None else f"{self._star} new best {score(best)}"
             cells.append((announced, "bold green"))
         gap = (" " * GAP, "")

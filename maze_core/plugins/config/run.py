@@ -41,8 +41,17 @@ class EvaluationConfig(ConfigModel):
     so far. None: never. The default is the limit of Atari without frame skip, the longest in common use."""
 
 
+class ScoreConfig(ConfigModel):
+    """What says which policy of a run is the best, for checkpoints, early stopping and rankings."""
+
+    metric: Annotated[str, Field(pattern=r".+/.+")]
+    """A metric of the run's epochs, such as `eval/length_median`; `eval/on_time` is also the KPI `eval/kpi/on_time`."""
+    maximize: bool = True
+    """False: lower values are better."""
+
+
 class RunConfig(ConfigModel):
-    """Everything that determines a run. Each part except `evaluation` is the configuration of a named plugin."""
+    """Everything that determines a run. Each part except `evaluation` and `score` is the configuration of a plugin."""
 
     env: SerializeAsAny[PluginConfig]
     """The environment: an env source and its parameters."""
@@ -56,6 +65,8 @@ class RunConfig(ConfigModel):
     """Where environments are stepped: `dev` in this process, `local` in worker processes."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """How the policy is evaluated."""
+    score: ScoreConfig | None = None
+    """What says which policy is the best; none: the mean return of evaluations, or what the algorithm says."""
     callbacks: dict[str, SerializeAsAny[PluginConfig]] = Field(default_factory=dict)
     """Observers and loss extensions by name, called in this order."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None

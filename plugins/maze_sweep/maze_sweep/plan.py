@@ -113,6 +113,7 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
         data["searcher"] = {"name": data["searcher"]}
     if not isinstance(data["searcher"], PluginConfig):
         data["searcher"] = _searcher(data["searcher"], load, errors)
+    data = {**_judged_by(data), **data}
     data["seeds"] = _seeds(data.get("seeds", 1))
     data["init_from"] = _source(data.get("init_from"), errors)
     plan = None
@@ -273,6 +274,17 @@ def _source(given: Any, errors: list[ConfigError]) -> Any:
     except ConfigError as error:
         errors.append(ConfigError(error.message, "init_from", "Next: --init-from with the folder of a run"))
         return None
+
+
+def _judged_by(plan: Raw) -> Raw:
+    """Return the metric that ranks the trials, and its direction, where all runs have the same `score`."""
+    config, overrides = (plan.get(key) for key in ("config", "overrides"))
+    if not (isinstance(config, dict | None) and isinstance(overrides, dict | None)):
+        return {}
+    score = assign(merge({}, config or {}), assignments_of(overrides or {})).get("score")
+    if not isinstance(score, dict) or not isinstance(score.get("metric"), str) or "metric" in plan:
+        return {}
+    return {"metric": score["metric"], "minimize": score.get("maximize") is False}
 
 
 def _seeds(given: Any) -> Any:

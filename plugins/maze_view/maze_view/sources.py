@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 from maze_compare.groups import flatten
-from maze_compare.records import RunRecord
+from maze_compare.records import RETURN, RunRecord
 from maze_recordings.loader import load_trajectories
 
 from maze_core import MazeError
@@ -104,6 +104,8 @@ def thinned(record: RunRecord, most: int) -> tuple[dict[str, list[float | int | 
 
 def _facts(record: RunRecord) -> list[list[str]]:
     best, final = record.value(), record.value(take="last")
+    metric = record.judged_by[0]
+    judged = "return" if metric == RETURN else metric
     facts: dict[str, Any] = {
         "algorithm": record.algorithm,
         "environment": record.env,
@@ -114,8 +116,8 @@ def _facts(record: RunRecord) -> list[list[str]]:
         "environment steps": f"{record.count('env_steps'):,.0f}",
         "epochs": f"{record.count('epoch'):,.0f}",
         "seconds": f"{record.count('seconds'):,.0f}",
-        "best return": None if best is None else f"{best:,.6g}",
-        "final return": None if final is None else f"{final:,.6g}",
+        f"best {judged}": None if best is None else f"{best:,.6g}",
+        f"final {judged}": None if final is None else f"{final:,.6g}",
     }
     rest = {key: value for key, value in record.facts.items() if key not in _ELSEWHERE}
     facts |= _cut(flatten(rest))
