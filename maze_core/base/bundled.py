@@ -54,7 +54,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-search": {"algorithm": "alphazero"},
     "maze-sequence": {"algorithm": "dt"},
     "maze-set-models": {"model": "set_template"},
-    "maze-safety": {"algorithm": "ppo_lagrangian"},
+    "maze-safety": {"callback": "constraints"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-tensorboard": {"callback": "tensorboard"},
     "maze-td3": {"algorithm": "td3 ddpg"},

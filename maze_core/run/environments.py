@@ -153,7 +153,7 @@ class RunEnvironments:
             vectorised=self._vectorised,
             max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
             agent_ids=needs_agent_ids(config.model),
-            info_columns=config.algorithm.plugin_class("algorithm").info_columns,
+            info_columns=config.info_columns,
         )
 
     @property

@@ -17,6 +17,7 @@ from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.looking_ahead import planning_of
 from maze_core.envs.wrappers.carry import fits, frozen, training_memory
+from maze_core.learn import answers
 from maze_core.learn.checks import check_run
 from maze_core.learn.several_learners import check_installed, check_learners
 from maze_core.models.blocks import for_evaluation
@@ -25,7 +26,6 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.run.environments import RunEnvironments
 from maze_core.run.episodes.run_evaluation import RunEvaluation
-from maze_core.run.goals import score_of
 from maze_core.run.progress import RunProgress, whole
 from maze_core.run.report import EpochReport
 from maze_core.run.saving import Saving
@@ -282,7 +282,9 @@ class Run(RunProgress):
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
         """Return the report of an evaluation, and update the best score."""
-        is_best, ties_best = self.state.rank(score_of(self, metrics), epoch, metrics.get(VIOLATION, 0.0))
+        first = self.state.best_score is None
+        score = answers.score(self.algorithm, metrics, self.config.score, first=first)
+        is_best, ties_best = self.state.rank(score, epoch, metrics.get(VIOLATION, 0.0))
         histograms, self.histograms = self.histograms, {}
         figures, self.figures = self.figures, {}
         counts = epoch, self.env_steps, self.updates, self.seconds

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
 
+from maze_core.base.metrics import RETURN
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.params import Duration, SideBySide
 
@@ -98,6 +99,17 @@ class RunConfig(ConfigModel):
         """The name of the environment: its id, the function that builds it, or its source."""
         function = getattr(self.env, "factory", "").rpartition(":")[2]
         return getattr(self.env, "id", "") or function or self.env.name
+
+    @property
+    def info_columns(self) -> tuple[str, ...]:
+        """The numbers of `info` that the algorithm learns from, and those that configurations of callbacks name."""
+        own = self.algorithm.plugin_class("algorithm").info_columns
+        return (*own, *(name for each in self.callbacks.values() for name in getattr(each, "info_columns", ())))
+
+    @property
+    def judged_by(self) -> str:
+        """The metric of the score; that of returns where the algorithm says the score."""
+        return RETURN if self.score is None else self.score.metric
 
     @property
     def evaluation_episodes(self) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import NonNegativeInt
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.metrics import VIOLATION, spellings
+from maze_core.base.metrics import VIOLATION, metric_named
 from maze_core.base.terminal_text import counted
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -53,11 +53,10 @@ class EarlyStopping(Plugin):
 
     def _target_reached(self, run: Run, epoch: EpochReport) -> str | None:
         target, asked = self.config.target_return, run.config.score
-        names = ("eval/return_mean",) if asked is None else spellings(asked.metric)
-        score = next((epoch.metrics[name] for name in names if name in epoch.metrics), None)
+        score = metric_named(epoch.metrics, "eval/return_mean" if asked is None else asked.metric)
+        # A score of nan compares false: no evaluation has reached the target.
         if target is None or score is None or epoch.metrics.get(VIOLATION):
             return None
-        # A score of nan compares false: no evaluation has reached the target.
         if not (score >= target if asked is None or asked.maximize else score <= target):
             return None
         what = "the evaluation return" if asked is None else asked.metric

@@ -133,7 +133,7 @@ def compare(
     """
     from maze_compare.comparison import group_facts, print_groups, ranked
     from maze_compare.groups import differing, group, no_metric
-    from maze_compare.records import RETURN
+    from maze_core.base.metrics import RETURN
 
     found = _some(_records(runs, env, algorithm, where))
     if metric is None:

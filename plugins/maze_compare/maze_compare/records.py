@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from maze_core import ConfigError
-from maze_core.base.metrics import VIOLATION, spellings
+from maze_core.base.metrics import RETURN, VIOLATION, metric_named
 from maze_core.base.plain_json import is_count, is_number
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw
@@ -24,7 +24,6 @@ from maze_core.run.saved.run_dir import is_locked, no_run
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""
 Take = Literal["best", "last"]
-RETURN = "eval/return_mean"
 
 _STATES: dict[str, State] = {
     "finished": "finished",
@@ -160,8 +159,7 @@ class RunRecord:
 
 def _series(epochs: Iterable[Mapping[str, Any]], metric: str) -> list[float]:
     """Return the values of a metric, or of the KPI of its name, without missing ones."""
-    names = spellings(metric)
-    return [value for epoch in epochs for value in [epoch.get(n) for n in names if n in epoch][:1] if is_number(value)]
+    return [value for epoch in epochs if is_number(value := metric_named(epoch, metric))]
 
 
 def _violation(epoch: Mapping[str, Any]) -> float:

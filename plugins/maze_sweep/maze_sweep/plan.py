@@ -10,12 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from maze_compare.records import RETURN
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError, field_validator
 
 from maze_core import ConfigError, PluginConfig, RunConfig
 from maze_core.base.errors import combined
 from maze_core.base.files import write_bytes
+from maze_core.base.metrics import RETURN
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import DEFAULTS, INSTALLED, Assembly
@@ -281,7 +281,8 @@ def _judged_by(plan: Raw) -> Raw:
     config, overrides = (plan.get(key) for key in ("config", "overrides"))
     if not (isinstance(config, dict | None) and isinstance(overrides, dict | None)):
         return {}
-    score = assign(merge({}, config or {}), assignments_of(overrides or {})).get("score")
+    said = [each for each in assignments_of(overrides or {}) if each[0][0] == "score"]
+    score = assign({"score": (config or {}).get("score")}, said)["score"]
     if not isinstance(score, dict) or not isinstance(score.get("metric"), str) or "metric" in plan:
         return {}
     return {"metric": score["metric"], "minimize": score.get("maximize") is False}

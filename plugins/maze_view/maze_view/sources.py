@@ -8,11 +8,12 @@ from typing import Any
 
 import yaml
 from maze_compare.groups import flatten
-from maze_compare.records import RETURN, RunRecord
+from maze_compare.records import RunRecord
 from maze_recordings.loader import load_trajectories
 
 from maze_core import MazeError
 from maze_core.base import files
+from maze_core.base.metrics import RETURN
 from maze_core.run.saved.run_dir import NETWORK
 from maze_view.defaults import changes
 from maze_view.episodes import episode_data
