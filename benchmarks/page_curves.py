@@ -46,13 +46,6 @@ class Row:
 
 
 ROWS = {
-    "ppo_lagrangian-Hazards-v0": Row(
-        "train ppo_lagrangian --env hazards:Hazards-v0 --steps 200000 --cost-limit 1.25 --multiplier-init 1 "
-        "--n-rollout-steps 64 --epoch-length 20 --n-optimization-epochs 4 --batch-size 128 --entropy-coef 0.01 "
-        "--set algorithm.normalize_advantages=false --set evaluation.deterministic=false",
-        ("train/return_mean", "train/cost_return_mean"),
-        file=("ppo_lagrangian", "hazards.py"),
-    ),
     "maml-PointNavigation": Row(
         "train maml --env maze_meta.navigation:PointNavigation --epoch-length 5 --set evaluation.n_episodes=1",
         ("train/return_mean", "train/adapted_return_mean"),

@@ -57,20 +57,6 @@ class Shown(NamedTuple):
 
 SHOWN = (
     Shown(
-        "ppo_lagrangian",
-        "ppo_lagrangian-Hazards-v0",
-        "Hazards-v0: cost",
-        {"train/cost_return_mean": "cost of an episode"},
-        ("the limit", 1.25),
-    ),
-    Shown(
-        "ppo_lagrangian",
-        "ppo_lagrangian-Hazards-v0",
-        "Hazards-v0: return",
-        {"train/return_mean": "return of an episode"},
-        ("the best within the limit", 5.0),
-    ),
-    Shown(
         "maml",
         "maml-PointNavigation",
         "PointNavigation",

@@ -167,7 +167,7 @@ _TREE: dict[str, dict[str, tuple[str, str]]] = {
     "An environment,\nand something more": {
         "a team of agents, one reward": ("ppo; vdn, qmix", _CHOICES),
         "a game of two in turns": ("alphazero; ppo with self-play", _CHOICES),
-        "a limit: contacts, energy, wear": ("ppo_lagrangian", ""),
+        "a limit: contacts, energy, wear": ("ppo, a2c, trpo, sac, td3 with constraints", ""),
         "many tasks, few episodes of each": ("maml", ""),
         "good episodes beside it": ("sacfd; gail, airl without a reward", ""),
     },

@@ -59,7 +59,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-search": {"algorithm": "alphazero"},
     "maze-sequence": {"algorithm": "dt"},
     "maze-set-models": {"model": "set_template"},
-    "maze-safety": {"algorithm": "ppo_lagrangian"},
+    "maze-safety": {"callback": "constraints"},
     "maze-sweep": {"command": "sweep", "callback": "budget", "searcher": "asha grid hyperband random"},
     "maze-tensorboard": {"callback": "tensorboard"},
     "maze-td3": {"algorithm": "td3 ddpg"},

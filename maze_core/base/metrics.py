@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NoReturn, TypeVar
@@ -14,6 +14,9 @@ import numpy as np
 from maze_core.base.errors import PluginError
 
 V = TypeVar("V")
+RETURN = "eval/return_mean"
+VIOLATION = "eval/constraint_violation"
+"""The metric by how much an evaluation violates constraints: smaller ones come first, whatever the score."""
 
 
 def as_number(value: Any) -> float:
@@ -54,6 +57,12 @@ def deviation(values: Iterable[float]) -> float:
     if not known or any(map(math.isinf, known)):
         return math.nan
     return statistics.pstdev(known)
+
+
+def metric_named(metrics: Mapping[str, Any], name: str) -> Any:
+    """Return a metric, None if it is missing: `eval/on_time` is the KPI `eval/kpi/on_time`, too."""
+    group, _, rest = name.partition("/")
+    return metrics.get(name, metrics.get(f"{group}/kpi/{rest}"))
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from maze_core.envs.checks import (
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import events_of_rows, take
-from maze_core.envs.info_columns import InfoColumns, rows_of_infos
+from maze_core.envs.info_columns import CONSTRAINT, InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.recorded_state import episode_key
 from maze_core.envs.spaces import allocate
@@ -151,10 +151,11 @@ class NativeVectorEnv:
         result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
         result.raw = None if self._meter is None else raw.astype(np.float32)
         if self._info.names:
-            result.info = self._read_info(info, valid, ended)
+            self._read_info(info, valid, ended)
         self._filler = None
         if len(ended):
             self._end(ended, info, out, result)
+        result.info = self._info.take()
         return result
 
     def tensors(self) -> OnHost | None:
@@ -279,7 +280,8 @@ class NativeVectorEnv:
         for i, number, total, length in zip(ended.tolist(), *counts, strict=True):
             events = self._events[i]
             summary, kpis = take(events, length, self._place(i)) if events else (None, {})
-            episodes.append(Episode(i, number, total, length, {**kpis, **self._info.end(i)}, summary))
+            told = self._info.end(i, kpis if summary is None else {**summary.values, **kpis})
+            episodes.append(Episode(i, number, total, length, {**kpis, **told}, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0
         if self.mode is AutoresetMode.NEXT_STEP:
@@ -287,16 +289,15 @@ class NativeVectorEnv:
             self._filler[ended] = True
         return episodes
 
-    def _read_info(self, info: dict[str, Any], valid: np.ndarray, ended: np.ndarray) -> Tree:
-        """Return the numbers of the algorithm in the info, leaves [N]."""
-        infos = rows_of_infos(info, self._info.names, self.num_envs, ended)
+    def _read_info(self, info: dict[str, Any], valid: np.ndarray, ended: np.ndarray) -> None:
+        """Read the numbers of the algorithm in the info."""
+        infos = rows_of_infos(info, [name.removeprefix(CONSTRAINT) for name in self._info.names], self.num_envs, ended)
         try:
             for row in np.flatnonzero(valid).tolist():
                 self._info.read(row, infos[row])
         except MisfitError as exc:
             raise RunError(f"{self._place(exc.row)} returned {exc}") from exc
         self._info.rest(~valid)
-        return self._info.take()
 
     def _clear_events(self, rows: Iterable[int]) -> None:
         for row in rows if self._has_events else ():

@@ -324,7 +324,8 @@ class SerialVectorEnv:
         if self._events[i]:
             summary, kpis = take(self._events[i], length, where)
             metrics |= kpis
-        metrics |= self._info.end(i)
+        if self._info.names:
+            metrics |= self._info.end(i, metrics if summary is None else {**summary.values, **metrics})
         raw_reward = self._raw[i].take() if self._raw else 0.0
         parameters = self._parameters.now[i]
         end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary, parameters)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from maze_core.base.errors import PluginError
-from maze_core.base.metrics import as_number
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.metrics import as_number, metric_named
 from maze_core.base.terminal_text import kind_of, shown
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, OwnStep
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core.plugins.config.run import ScoreConfig
 
 
 def set_up(algorithm: Algorithm, method: Callable[[Any], object], run: Any) -> None:
@@ -52,9 +53,23 @@ def epoch_metrics(algorithm: Algorithm) -> dict[str, float]:
     return {_name(algorithm, name): _number(algorithm, f"epoch_metrics, {name!r}", x) for name, x in found.items()}
 
 
-def score(algorithm: Algorithm, metrics: dict[str, float]) -> float:
-    """Return the score as a float."""
-    return _number(algorithm, "score", algorithm.score(metrics))
+def score(algorithm: Algorithm, metrics: dict[str, float], asked: ScoreConfig | None, *, first: bool) -> float:
+    """Return the score as a float: higher is better. `first`: there was none before, so the metric has to be there.
+
+    Raises:
+        ConfigError: no epoch has the metric that is asked for.
+    """
+    if asked is None:
+        return _number(algorithm, "score", algorithm.score(metrics))
+    found = metric_named(metrics, asked.metric)
+    # An event without any value has no mean yet, but other statistics.
+    event = f"{asked.metric.rpartition('/')[0]}/" if "/event/" in asked.metric else "/"
+    if found is None and first and not any(name.startswith(event) for name in metrics):
+        from maze_core.plugins.config.explain import nearest  # imports pydantic
+
+        hint = nearest(asked.metric, sorted(name for name in metrics if "/" in name))
+        raise ConfigError(f"no epoch has the metric {shown(asked.metric)}", "score.metric", hint)
+    return math.nan if found is None else found if asked.maximize else -found
 
 
 def lr_factor(algorithm: Algorithm, fraction_done: float) -> float | None:

@@ -47,6 +47,8 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
     if sizes and critic != "separate":
         way = "leave it out" if algorithm.needs_critic is False else "--set model.critic=separate"
         raise ConfigError("is the size of a critic with layers of its own", f"model.{sizes[0]}", f"Next: {way}")
+    if config.score is not None and config.score.metric.startswith("eval/") and not config.evaluation_episodes:
+        raise ConfigError("no evaluation gives it, for evaluation.n_episodes is 0", "score.metric")
     check_schedules(config)
     algorithm.check(config)
 

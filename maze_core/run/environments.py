@@ -186,7 +186,7 @@ class RunEnvironments:
             max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
             agent_ids=needs_agent_ids(config.model),
             parameters=config.evaluation.rows if purpose in ("evaluation", "rollout") else (),
-            info_columns=config.algorithm.plugin_class("algorithm").info_columns,
+            info_columns=config.info_columns,
         )
 
     @property

@@ -187,6 +187,7 @@ def _summary(run: Run, outcome: Outcome, reason: str, final: dict[str, float]) -
         updates=run.updates,
         seconds=run.seconds,
         final_evaluation=ClosedDict(final),
-        best_score=run.state.best_score,
+        best_score=run.best_score,
+        best_violation=run.state.best_violation,
         best_epoch=run.state.best_epoch,
     )

@@ -85,8 +85,9 @@ class RunProgress(ABC):
 
     @property
     def best_score(self) -> float | None:
-        """The highest score of an evaluation so far."""
-        return self.state.best_score
+        """The best score of an evaluation so far: the highest, or the lowest of a metric that is minimised."""
+        found, asked = self.state.best_score, self.config.score
+        return found if found is None or asked is None or asked.maximize else -found
 
     def count_env_steps(self, steps: int) -> None:
         """Add steps taken in training environments to the counters."""

@@ -50,3 +50,5 @@ class RunSummary:
     best_score: float | None = None
     best_epoch: int | None = None
     """The last epoch whose evaluation reached `best_score`, which the checkpoint `best` holds."""
+    best_violation: float = 0.0
+    """By how much it violates the constraints, in units of their limits; 0: it satisfies them."""

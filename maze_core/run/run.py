@@ -11,7 +11,7 @@ import torch
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.free_ram import is_about_memory
-from maze_core.base.metrics import ClosedDict
+from maze_core.base.metrics import VIOLATION, ClosedDict
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
@@ -282,7 +282,9 @@ class Run(RunProgress):
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
         """Return the report of an evaluation, and update the best score."""
-        is_best, ties_best = self.state.rank(answers.score(self.algorithm, metrics), epoch)
+        first = self.state.best_score is None
+        score = answers.score(self.algorithm, metrics, self.config.score, first=first)
+        is_best, ties_best = self.state.rank(score, epoch, metrics.get(VIOLATION, 0.0))
         histograms, self.histograms = self.histograms, {}
         figures, self.figures = self.figures, {}
         counts = epoch, self.env_steps, self.updates, self.seconds

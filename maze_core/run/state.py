@@ -40,7 +40,9 @@ class RunState:
     seconds: float = 0.0
     """Seconds of training before the clock was last started, summed over resumed parts."""
     best_score: float | None = None
-    """The highest score of an evaluation so far."""
+    """The highest score of an evaluation so far, of those that violate the constraints least."""
+    best_violation: float = 0.0
+    """By how much that evaluation violates the run's constraints; 0: not at all."""
     best_epoch: int | None = None
     """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
     improved_epoch: int | None = None
@@ -65,16 +67,17 @@ class RunState:
         self.updates_in_epoch = 0
         self.epoch_trained = False
 
-    def rank(self, score: float, epoch: int) -> tuple[bool, bool]:
-        """Compare the score of an epoch with the best so far, which it may replace.
+    def rank(self, score: float, epoch: int, violation: float = 0.0) -> tuple[bool, bool]:
+        """Compare the score of an epoch with the best so far, which it may replace: a smaller violation comes first.
 
         Returns:
             Whether it is better than all before, and whether it equals the best before. Nan is neither.
         """
-        is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
-        ties_best = not is_best and score == self.best_score
+        best = None if self.best_score is None else (-self.best_violation, self.best_score)
+        is_best = not math.isnan(score + violation) and (best is None or (-violation, score) > best)
+        ties_best = not is_best and (-violation, score) == best
         if is_best:
-            self.best_score, self.improved_epoch = score, epoch
+            self.best_score, self.best_violation, self.improved_epoch = score, violation, epoch
         if is_best or ties_best:
             self.best_epoch = epoch
         return is_best, ties_best

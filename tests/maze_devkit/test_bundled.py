@@ -34,7 +34,7 @@ ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
 ON_DEVICE = ("a2c", "pg", "ppo", "trpo")
 """The algorithms that take rollouts of tensors."""
-WEIGHING = ("a2c", "pg", "ppo", "ppo_lagrangian")
+WEIGHING = ("a2c", "pg", "ppo")
 """The algorithms whose batches may be filled up."""
 COMPILED = (
     *(
@@ -51,7 +51,6 @@ COMPILED = (
         "iql",
         "pg",
         "ppo",
-        "ppo_lagrangian",
     ),
     *("pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
 )

@@ -1,8 +1,12 @@
 """Ten chances to earn 1, each with a hazard that the agent sees before."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from maze_core import Event, Events
 
 STEPS = 10
 
@@ -15,7 +19,7 @@ class Hazards(gymnasium.Env):
     """
 
     observation_space = spaces.Box(0, 1, (2,), np.float32)
-    action_space = spaces.Discrete(2)
+    action_space: Any = spaces.Discrete(2)
     tells = True
 
     def reset(self, *, seed=None, options=None):
@@ -39,4 +43,20 @@ class Silent(Hazards):
     tells = False
 
 
+class Reported(Hazards):
+    """Hazards whose costs are a KPI, and the sum of an event; chances are a share between -1 (none) and 1 (all)."""
+
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+    tells = False
+
+    def __init__(self):
+        self.events = Events({"paid": Event(["sum"])}, kpis=lambda episode: {"cost": episode.sum("paid")})
+
+    def step(self, action):
+        share = float((action[0] + 1) / 2)
+        self.events.report("paid", self.hazard * share)
+        return super().step(share)
+
+
 gymnasium.register("Hazards-v0", Hazards)
+gymnasium.register("Reported-v0", Reported)

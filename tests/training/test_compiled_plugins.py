@@ -9,7 +9,6 @@ from tests.maze_imitation.test_imitation import imitation
 from tests.maze_impala.conftest import SMALL as ACTORS
 from tests.maze_marl.test_marl import SMALL as TEAM
 from tests.maze_safety.hazards import Hazards
-from tests.maze_safety.test_ppo_lagrangian import SMALL as LAGRANGIAN
 from tests.maze_search.games import NimSource
 from tests.maze_search.test_alphazero import SMALL as SEARCH
 from tests.recorded import BOX, OBSERVATION
@@ -18,7 +17,7 @@ from tests.recorded import record as record
 PASSES = {"algorithm.num_envs": 3, "algorithm.batch_size": 8, "algorithm.n_optimization_epochs": 2}
 RUNS = {
     "pqn": ("CartPole-v1", PASSES),
-    "ppo_lagrangian": (Hazards, LAGRANGIAN),
+    "ppo": (Hazards, {**PASSES, "constraints.cost.at_most": 1.0}),
     "alphazero": (NimSource, SEARCH),
     "qmix": (TeamSource, TEAM),
     "appo": ("CartPole-v1", {**ACTORS, "algorithm.critic_burn_in_epochs": 1}),

@@ -16,7 +16,8 @@ from tests.interpreted import losses
 from tests.maze_safety.hazards import Hazards
 
 SHORTENED = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "env.vectorization": "native"}
-COSTS = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "algorithm.n_optimization_epochs": 2}
+LIMITED = {"constraints.cost.at_most": 1.0, "algorithm.n_optimization_epochs": 2}
+COSTS = {**LIMITED, "algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20}
 FILLED = {
     "minibatches": ("CartPole-v1", "ppo", {**SHORTENED, "algorithm.batch_size": 16}, 16),
     "minibatches as large as a rollout": ("CartPole-v1", "ppo", {**SHORTENED, "algorithm.batch_size": 999}, 60),
@@ -25,7 +26,7 @@ FILLED = {
     "rollouts of the plain policy gradient": ("CartPole-v1", "pg", SHORTENED, 60),
     "rollouts without a critic": ("CartPole-v1", "pg", {**SHORTENED, "model.critic": "none"}, 60),
     "rollouts of agents that wait": (CrowdSource, "a2c", {"algorithm.n_rollout_steps": 7}, 63),
-    "minibatches with costs": (Hazards, "ppo_lagrangian", {**COSTS, "algorithm.batch_size": 16}, 16),
+    "minibatches with costs": (Hazards, "ppo", {**COSTS, "algorithm.batch_size": 16}, 16),
 }
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from maze_offpolicy.collect.run_replay import StoredReplay as StoredReplay
     from maze_offpolicy.collect.sizes import check_replay_sizes as check_replay_sizes
     from maze_offpolicy.collect.sizes import steps_of_each as steps_of_each
+    from maze_offpolicy.constraints import replay_costs as replay_costs
     from maze_offpolicy.learn.critics import critics_of as critics_of
     from maze_offpolicy.learn.deterministic import DeterministicTargets as DeterministicTargets
     from maze_offpolicy.learn.deterministic import check_deterministic as check_deterministic
@@ -96,6 +97,7 @@ _HOMES = {
     "most_likely": "maze_offpolicy.learn.deterministic",
     "process_of": "maze_offpolicy.collect.exploring",
     "quantile_huber": "maze_offpolicy.learn.quantile_loss",
+    "replay_costs": "maze_offpolicy.constraints",
     "steps_of_each": "maze_offpolicy.collect.sizes",
 }
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from maze_onpolicy.collect.several_agents import actor_metrics as actor_metrics
     from maze_onpolicy.collect.task_rollouts import TaskJob as TaskJob
     from maze_onpolicy.collect.task_rollouts import TaskRollouts as TaskRollouts
+    from maze_onpolicy.constraints import cost_modules as cost_modules
+    from maze_onpolicy.constraints import rollout_costs as rollout_costs
     from maze_onpolicy.data.discounts import rollout_discounts as rollout_discounts
     from maze_onpolicy.data.returns import explained_variance as explained_variance
     from maze_onpolicy.data.returns import generalized_advantages as generalized_advantages
@@ -78,6 +80,7 @@ _HOMES = {
     "can_share_replay": "maze_onpolicy.collect.remote",
     "check_divergence": "maze_onpolicy.learn.divergence",
     "clipped_surrogate": "maze_onpolicy.learn.surrogate",
+    "cost_modules": "maze_onpolicy.constraints",
     "distributions_of": "maze_onpolicy.learn.divergence",
     "explained_variance": "maze_onpolicy.data.returns",
     "generalized_advantages": "maze_onpolicy.data.returns",
@@ -90,6 +93,7 @@ _HOMES = {
     "remembered_values": "maze_onpolicy.learn.recurrent",
     "rollout_discounts": "maze_onpolicy.data.discounts",
     "rollout_values": "maze_onpolicy.learn.advantages",
+    "rollout_costs": "maze_onpolicy.constraints",
     "row_divergence": "maze_onpolicy.learn.surrogate",
     "squared_error_term": "maze_onpolicy.closed_form.terms",
     "state_arrays": "maze_onpolicy.collect.parameter_arrays",

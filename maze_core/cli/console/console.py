@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from maze_core.base.metrics import RETURN
 from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.cli.console.output import LiveOutput, Output, PlainOutput, is_terminal, writes_unicode
 from maze_core.cli.console.table import AskedMetrics, EpochTable, Line, duration, score
@@ -57,7 +58,7 @@ class Console(Plugin):
         unicode = writes_unicode()
         self._output = LiveOutput() if live else PlainOutput()
         asked = {name: printable(name.removeprefix("train/"), 40) for name in self.config.metrics}
-        self._table = EpochTable(run.total_env_steps, unicode, run.algorithm.columns, asked)
+        self._table = EpochTable(run.total_env_steps, unicode, run.algorithm.columns, asked, run.config.judged_by)
         for line in header(run, self._here):
             self._output.write(line)
         output = self._output
@@ -102,7 +103,8 @@ class Console(Plugin):
         advice = [] if gap is None else sampling_advice(run, summary, gap, self._here)
         for each in self._asked.missing(summary.final_evaluation, last=True):
             self._output.write(_fact("note", each))
-        for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary, self._here)]:
+        lines = ending(summary, writes_unicode(), run.config.judged_by)
+        for line in [*lines, *advice, *next_commands(run, summary, self._here)]:
             self._output.write(line)
         self._output = self._table = self._status = None
 
@@ -131,8 +133,8 @@ def header(run: Run, here: Path) -> list[Line]:
     return [*lines, []]
 
 
-def ending(summary: RunSummary, unicode: bool) -> list[Line]:
-    """Return lines about how the run ended and how good its policy is."""
+def ending(summary: RunSummary, unicode: bool, metric: str = RETURN) -> list[Line]:
+    """Return lines about how the run ended and how good its policy is; `metric`: what it is judged by."""
     style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
     # The error that ended a run is printed after this.
     reason = "" if summary.outcome == "failed" else summary.reason.removeprefix(f"{summary.outcome} ")
@@ -148,9 +150,11 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     if not math.isnan(mean):
         std = summary.final_evaluation.get("eval/return_std", math.nan)
         lines.append(_fact("final", f"return {score(mean)} {'±' if unicode else '~'} {score(std, mean)}"))
-    measure = "return" if "eval/return_mean" in summary.final_evaluation else "score"
+    measure = ("return" if RETURN in summary.final_evaluation else "score") if metric == RETURN else metric
     if summary.best_score is not None:
-        lines.append(_fact("best", f"{measure} {score(summary.best_score)}, after epoch {summary.best_epoch}"))
+        beyond = summary.best_violation
+        note = f"; no policy satisfies the constraints: it violates them least, by {beyond:.0%}" if beyond else ""
+        lines.append(_fact("best", f"{measure} {score(summary.best_score)}, after epoch {summary.best_epoch}{note}"))
     return [*lines, *agents_table(summary.final_evaluation)]
 
 

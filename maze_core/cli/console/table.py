@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from maze_core.base.metrics import RETURN, metric_named
 from maze_core.base.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -153,8 +154,11 @@ class EpochTable:
         unicode: bool,
         own: Mapping[str, str] = _NONE,
         asked: Mapping[str, str] = _NONE,
+        judged_by: str = RETURN,
     ) -> None:
-        self._own, self._asked = own, asked
+        self._own, self._judged_by = own, judged_by
+        judges = () if judged_by == RETURN else (judged_by, judged_by.replace("/", "/kpi/", 1))
+        self._asked = {**asked, **{name: name for name in judges}}
         self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
         self._plus_minus, self._star = ("±", "★") if unicode else ("~", "*")
         self._metrics: set[str] = set()
@@ -190,7 +194,7 @@ class EpochTable:
             *((column.text(epoch.metrics), column.style) for column in self._columns),
         ]
         if epoch.is_best:
-            best = epoch.metrics.get("eval/return_mean")
+            best = metric_named(epoch.metrics, self._judged_by)
             announced = f"{self._star} new best" if best is None else f"{self._star} new best {score(best)}"
             cells.append((announced, "bold green"))
         gap = (" " * GAP, "")

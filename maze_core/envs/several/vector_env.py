@@ -379,7 +379,7 @@ class AgentsVectorEnv:
 
     def _end_infos(self, c: int, took_part: Collection[str]) -> dict[str, float]:
         """Return the sums of the numbers of `info` of an episode that has just ended: of each agent, and their mean."""
-        sums = {name: self._info.end(self._row(c, name)) for name in self.agents}
+        sums = {name: self._info.end(self._row(c, name), {}) for name in self.agents}
         keys = [f"{name}_return_mean" for name in self._info.names]
         told = {key: sum(sums[name][key] for name in took_part) / max(1, len(took_part)) for key in keys}
         return told | {f"actor/{name}/{key}": sums[name][key] for name in took_part for key in keys}

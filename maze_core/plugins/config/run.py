@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from maze_core.base.metrics import RETURN
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.params import Duration, SideBySide
 from maze_core.plugins.config.schedules import Schedule, filled_in
@@ -82,8 +83,17 @@ class EvaluationConfig(ConfigModel):
         return tuple(dict(zip(self.parameters, row, strict=True)) for row in product(*self.parameters.values()))
 
 
+class ScoreConfig(ConfigModel):
+    """What says which policy of a run is the best, for checkpoints, early stopping and rankings."""
+
+    metric: Annotated[str, Field(pattern=r".+/.+")]
+    """A metric of the run's epochs, such as `eval/length_median`; `eval/on_time` is also the KPI `eval/kpi/on_time`."""
+    maximize: bool = True
+    """False: lower values are better."""
+
+
 class RunConfig(ConfigModel):
-    """Everything that determines a run. Each part except `evaluation` is the configuration of a named plugin."""
+    """Everything that determines a run. Each part except `evaluation` and `score` is the configuration of a plugin."""
 
     env: SerializeAsAny[PluginConfig]
     """The environment: an env source and its parameters."""
@@ -97,6 +107,8 @@ class RunConfig(ConfigModel):
     """Where environments are stepped: `dev` in this process, `local` in worker processes."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """How the policy is evaluated."""
+    score: ScoreConfig | None = None
+    """What says which policy is the best; none: the mean return of evaluations, or what the algorithm says."""
     callbacks: dict[str, SerializeAsAny[PluginConfig]] = Field(default_factory=dict)
     """Observers and loss extensions by name, called in this order."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
@@ -128,6 +140,17 @@ class RunConfig(ConfigModel):
         """The name of the environment: its id, the function that builds it, or its source."""
         function = getattr(self.env, "factory", "").rpartition(":")[2]
         return getattr(self.env, "id", "") or function or self.env.name
+
+    @property
+    def info_columns(self) -> tuple[str, ...]:
+        """The numbers of `info` that the algorithm learns from, and those that configurations of callbacks name."""
+        own = self.algorithm.plugin_class("algorithm").info_columns
+        return (*own, *(name for each in self.callbacks.values() for name in getattr(each, "info_columns", ())))
+
+    @property
+    def judged_by(self) -> str:
+        """The metric of the score; that of returns where the algorithm says the score."""
+        return RETURN if self.score is None else self.score.metric
 
     @property
     def evaluation_episodes(self) -> int:

@@ -27,12 +27,12 @@ class Validation:
 
         Raises one ConfigError that lists every problem, one per line.
         """
-        data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
+        data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks", "constraints")}
         for part in PARTS:
             if part in raw:
                 data[part] = self.part(part, part, raw[part])
         data["wrappers"] = self.wrappers(raw.get("wrappers"))
-        data["callbacks"] = self._callbacks(raw.get("callbacks"))
+        data["callbacks"] = self._callbacks(raw.get("callbacks"), raw.get("constraints"))
         reported = {str(error.where).partition(".")[0] for error in self.errors}
         try:
             config = RunConfig.model_validate(data)
@@ -82,12 +82,13 @@ class Validation:
             return []
         return [self.part("wrapper", f"wrappers.{i}", each) for i, each in enumerate(raw)]
 
-    def _callbacks(self, raw: Any) -> dict[str, PluginConfig | None]:
-        if raw is None:
-            return {}
+    def _callbacks(self, raw: Any, limits: Any = None) -> dict[str, PluginConfig | None]:
+        raw = {} if raw is None else raw
         if not isinstance(raw, dict):
             self.errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
             return {}
+        if limits:  # those of the callback `constraints`
+            raw = {**raw, "constraints": {**(raw.get("constraints") or {}), "limits": limits}}
         return {key: self.part("callback", f"callbacks.{key}", value) for key, value in _named(raw)}
 
 

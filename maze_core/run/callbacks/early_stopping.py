@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import NonNegativeInt
 
 from maze_core.base.errors import ConfigError
+from maze_core.base.metrics import VIOLATION, metric_named
 from maze_core.base.terminal_text import counted
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
@@ -24,7 +25,7 @@ class EarlyStoppingConfig(PluginConfig):
     """Epochs without a new best evaluation before the run stops; 0: never. An algorithm may have another default. If
     you set `steps` or `algorithm.n_epochs` but not `patience`, it is 0. `maze train` has the flag `--patience`."""
     target_return: float | None = None
-    """Mean evaluation return at which the run stops; none: no target."""
+    """Mean evaluation return at which the run stops, or value of `score.metric` where one is named; none: no target."""
 
 
 class EarlyStopping(Plugin):
@@ -46,17 +47,20 @@ class EarlyStopping(Plugin):
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Ask the run to stop if there is a reason."""
-        reason = self._target_reached(epoch) or self._patience_lost(run, epoch)
+        reason = self._target_reached(run, epoch) or self._patience_lost(run, epoch)
         if reason:
             run.stop(reason)
 
-    def _target_reached(self, epoch: EpochReport) -> str | None:
-        target = self.config.target_return
-        score = epoch.metrics.get("eval/return_mean")
+    def _target_reached(self, run: Run, epoch: EpochReport) -> str | None:
+        target, asked = self.config.target_return, run.config.score
+        score = metric_named(epoch.metrics, "eval/return_mean" if asked is None else asked.metric)
         # A score of nan compares false: no evaluation has reached the target.
-        if target is None or score is None or not score >= target:
+        if target is None or score is None or epoch.metrics.get(VIOLATION):
             return None
-        return f"the evaluation return {score:.6g} reached the target of {target:.6g}"
+        if not (score >= target if asked is None or asked.maximize else score <= target):
+            return None
+        what = "the evaluation return" if asked is None else asked.metric
+        return f"{what} {score:.6g} reached the target of {target:.6g}"
 
     def _patience_lost(self, run: Run, epoch: EpochReport) -> str | None:
         patience = 0 if run.full_length else self.config.patience

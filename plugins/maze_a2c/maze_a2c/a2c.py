@@ -12,8 +12,10 @@ from maze_onpolicy import (
     RolloutCollector,
     actor_critic_loss,
     advantage_rows,
+    cost_modules,
     normalized,
     policy_gradient_term,
+    rollout_costs,
     squared_error_term,
 )
 
@@ -22,7 +24,7 @@ from maze_core import ROW_WEIGHT, Adam, Algorithm, Batch, Loss, hookimpl
 from maze_core.learn.algorithm import learning_parameters
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from maze_core import Optimizer, Policy, Run
 
@@ -46,13 +48,19 @@ class A2C(Algorithm):
     }
 
     def setup_loss(self, run: Run) -> None:
-        """Prepare the burn-in of the critic."""
+        """Prepare the burn-in of the critic, and the critics of costs."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+        self._costs = rollout_costs(run)
+        self._cost_loss = None if self._costs is None else self._costs.loss
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._collector = self.keep("collector", RolloutCollector.of(run, self.config))
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the critics of costs, if the run has constraints."""
+        return cost_modules(self._costs)
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""
@@ -66,6 +74,7 @@ class A2C(Algorithm):
             run.device,
             config.sequence_length,
             formulas=self._burn_in.closed_form(),
+            costs=self._costs,
         )
         run.record(metrics)
         if len(rows):  # a rollout may contain filler rows only
@@ -81,7 +90,11 @@ class A2C(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Return policy gradient, squared error of the critic and entropy bonus."""
+        """Return policy gradient, squared error of the critic, entropy bonus, and errors of critics of costs."""
+        loss = self._loss(policy, batch)
+        return loss if self._cost_loss is None else self._cost_loss.added_to(loss, policy, batch)
+
+    def _loss(self, policy: Policy, batch: Batch) -> Loss:
         config, data = self.config, batch.extra
         formulas = self._burn_in.closed_form()
         if formulas is not None and "carried" not in data:
@@ -99,7 +112,7 @@ class A2C(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return the configured optimizer over the trainable parameters."""
-        config, parameters = self.config, learning_parameters(policy)
+        config, parameters = self.config, learning_parameters(policy, *self.modules().values())
         if config.optimizer == "rmsprop":
             return RMSprop(parameters, lr=config.lr, alpha=config.beta2)
         return Adam(parameters, lr=config.lr, betas=(config.beta1, config.beta2))

@@ -51,8 +51,8 @@ _SORTS: dict[str, Any] = {
     "seed": lambda run: -1 if run.seed is None else run.seed,
     "state": lambda run: run.state,
     "steps": lambda run: run.count("env_steps"),
-    "best": lambda run: _or_least(run.value()),
-    "final": lambda run: _or_least(run.value(take="last")),
+    "best": lambda run: _or_least(run.value(), lower=run.judged_by[1]),
+    "final": lambda run: _or_least(run.value(take="last"), lower=run.judged_by[1]),
     "path": lambda run: str(run.path),
 }
 
@@ -108,7 +108,10 @@ def list_runs(
 @app.command()
 def compare(
     runs: _Places,
-    metric: _Metric = "eval/return_mean",
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A metric of metrics.jsonl; default: the runs' score, else the return."),
+    ] = None,
     env: _Env = None,
     algorithm: _Algorithm = None,
     where: _Where = None,
@@ -130,9 +133,13 @@ def compare(
     """
     from maze_compare.comparison import group_facts, print_groups, ranked
     from maze_compare.groups import differing, group, no_metric
-    from maze_compare.records import RETURN
+    from maze_core.base.metrics import RETURN
 
     found = _some(_records(runs, env, algorithm, where))
+    if metric is None:
+        judged = {run.judged_by for run in found}
+        metric, lower = judged.pop() if len(judged) == 1 else (RETURN, False)
+        minimize = minimize or lower
     groups = ranked(group(found), metric, minimize)
     if metric != RETURN and all(run.value(metric, "last") is None for each in groups for run in each.runs):
         raise no_metric(groups, metric)
@@ -313,8 +320,8 @@ def _check(option: str, value: str, known: Sequence[str]) -> None:
         raise ConfigError(f"unknown {value!r}; {nearest(value, known)}", option)
 
 
-def _or_least(value: float | None) -> float:
-    return float("-inf") if value is None else value
+def _or_least(value: float | None, *, lower: bool) -> float:
+    return float("-inf") if value is None else -value if lower else value
 
 
 def _damage(run: DamagedRun) -> dict[str, Any]:

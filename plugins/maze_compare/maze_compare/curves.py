@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from maze_compare.groups import Group, labels, no_metric
-from maze_compare.records import RETURN, RunRecord
+from maze_compare.records import RunRecord
+from maze_core.base.metrics import RETURN
 
 Axis = Literal["env_steps", "seconds", "updates", "epoch"]
 _POINTS = 400

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from maze_core import ConfigError
+from maze_core.base.metrics import RETURN, VIOLATION, metric_named
 from maze_core.base.plain_json import is_count, is_number
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw
@@ -22,7 +24,6 @@ from maze_core.run.saved.run_dir import is_locked, no_run
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""
 Take = Literal["best", "last"]
-RETURN = "eval/return_mean"
 
 _STATES: dict[str, State] = {
     "finished": "finished",
@@ -98,6 +99,13 @@ class RunRecord:
         """Why it ended, in one sentence; empty if unknown."""
         return str(self.summary.get("reason", ""))
 
+    @property
+    def judged_by(self) -> tuple[str, bool]:
+        """The metric by which the run tells its best policy, and whether lower values of it are better."""
+        score = self.config.get("score")
+        asked = score if isinstance(score, dict) else {}
+        return str(asked.get("metric", RETURN)), asked.get("maximize") is False
+
     def count(self, name: str) -> float:
         """Return a counter: `env_steps`, `updates`, `seconds` or `epoch`."""
         found = self.summary.get("epochs" if name == "epoch" else name)
@@ -107,19 +115,24 @@ class RunRecord:
 
     def series(self, metric: str) -> list[float]:
         """Return the values of a metric by epoch, without missing ones."""
-        values = (epoch.get(metric) for epoch in self.epochs)
-        return [value for value in values if is_number(value)]
+        return _series(self.epochs, metric)
 
-    def value(self, metric: str = RETURN, take: Take = "best", *, minimize: bool = False) -> float | None:
+    def value(self, metric: str | None = None, take: Take = "best", *, minimize: bool = False) -> float | None:
         """Return the best value of a metric over the epochs, or the last, that of the final evaluation if there is one.
 
-        None if the run has no such value.
+        The best is one of an epoch that violates the constraints least. None if the run has no such value. `metric`
+        None: what the run is judged by.
         """
-        series = self.series(metric)
-        final = self.summary.get("final_evaluation") or {}
+        if metric is None:
+            metric, lower = self.judged_by
+            minimize = minimize or lower
         if take == "last":
-            found = final.get(metric) if isinstance(final, dict) else None
-            return found if is_number(found) else series[-1] if series else None
+            final = self.summary.get("final_evaluation") or {}
+            found = _series([final], metric) if isinstance(final, dict) else []
+            return next(reversed(found or self.series(metric)), None)
+        having = [epoch for epoch in self.epochs if _series([epoch], metric)]
+        least = min(map(_violation, having), default=0.0)
+        series = _series([epoch for epoch in having if _violation(epoch) == least], metric)
         return (min if minimize else max)(series) if series else None
 
     def overview(self) -> dict[str, Any]:
@@ -134,11 +147,25 @@ class RunRecord:
             "env_steps": self.count("env_steps"),
             "epochs": self.count("epoch"),
             "seconds": self.count("seconds"),
-            "best_return": self.value(),
-            "final_return": self.value(take="last"),
+            "best_return": self.value(RETURN),
+            "final_return": self.value(RETURN, "last"),
+            "score": self.judged_by[0],
+            "best_score": self.value(),
+            "final_score": self.value(take="last"),
             "started": self.started.isoformat(),
             "forked_from": self.facts.get(FORKED_FROM),
         }
+
+
+def _series(epochs: Iterable[Mapping[str, Any]], metric: str) -> list[float]:
+    """Return the values of a metric, or of the KPI of its name, without missing ones."""
+    return [value for epoch in epochs if is_number(value := metric_named(epoch, metric))]
+
+
+def _violation(epoch: Mapping[str, Any]) -> float:
+    """Return by how much an epoch's evaluation violates the constraints; infinity where nobody knows."""
+    found = epoch.get(VIOLATION, 0.0)
+    return found if is_number(found) else math.inf
 
 
 def read_run(path: Path) -> RunRecord:

@@ -6,6 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.metrics import metric_named
 from maze_core.base.terminal_text import counted
 from maze_core.plugins.config.external_fields import Outside, marked_fields
 from maze_core.plugins.config.record import CONFIG
@@ -70,7 +71,9 @@ def _score(run: Run) -> dict[str, float]:
         return {}
     epochs = read_metrics(run.run_dir / METRICS_FILE).epochs
     found = [epoch for epoch in epochs if epoch.get("epoch") == run.epoch]
-    values = {name.removeprefix("eval/"): found[-1].get(name) for name in _SCORES} if found else {}
+    asked = run.config.score
+    names = (*_SCORES, *(() if asked is None else (asked.metric,)))
+    values = {name.removeprefix("eval/"): metric_named(found[-1], name) for name in names} if found else {}
     return {name: value for name, value in values.items() if value is not None}
 
 

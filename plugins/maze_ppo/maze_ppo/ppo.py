@@ -12,7 +12,9 @@ from maze_onpolicy import (
     actor_critic_loss,
     advantage_rows,
     clipped_surrogate,
+    cost_modules,
     normalized,
+    rollout_costs,
     row_divergence,
     squared_error_term,
     surrogate_term,
@@ -24,6 +26,7 @@ from maze_ppo.config import PPOConfig
 
 if TYPE_CHECKING:
     from maze_onpolicy import Evaluated
+    from torch import nn
 
     from maze_core import Policy, Run, TensorTree
 
@@ -50,15 +53,21 @@ class PPO(Algorithm):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.25}}
 
     def setup_loss(self, run: Run) -> None:
-        """Prepare the burn-in of the critic."""
+        """Prepare the burn-in of the critic, and the critics of costs."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+        self._costs = rollout_costs(run)
+        self._cost_loss = None if self._costs is None else self._costs.loss
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._collector = self.keep("collector", RolloutCollector.of(run, self.config))
         self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
         self._log_ratios: list[Tensor] = []
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the critics of costs, if the run has constraints."""
+        return cost_modules(self._costs)
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
@@ -73,6 +82,7 @@ class PPO(Algorithm):
             config.sequence_length,
             log_probs=True,
             formulas=self._burn_in.closed_form(),
+            costs=self._costs,
         )
         run.record(metrics)
         yield from self._passes(rows)
@@ -108,7 +118,11 @@ class PPO(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Return clipped surrogate, squared error of the critic and entropy bonus."""
+        """Return clipped surrogate, squared error of the critic, entropy bonus, and errors of critics of costs."""
+        loss = self._loss(policy, batch)
+        return loss if self._cost_loss is None else self._cost_loss.added_to(loss, policy, batch)
+
+    def _loss(self, policy: Policy, batch: Batch) -> Loss:
         config, data = self.config, batch.extra
         formulas = self._burn_in.closed_form()
         if formulas is not None:

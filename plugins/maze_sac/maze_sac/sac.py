@@ -19,6 +19,7 @@ from maze_offpolicy import (
     critics_of,
     memory_builder,
     process_of,
+    replay_costs,
 )
 from torch import Tensor, nn
 
@@ -141,6 +142,8 @@ class SAC(Algorithm):
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE, device=run.device)
         self.noise = self.keep("noise", noise)
         self._estimate = estimate_of(config, self.noise)
+        self._costs = replay_costs(run, self.actions)
+        self._cost_loss = None if self._costs is None else self._costs.loss
 
     def setup(self, run: Run) -> None:
         """Build collector and replay buffer."""
@@ -172,13 +175,15 @@ class SAC(Algorithm):
         return ProcessNoise(run.policy, run.rows_of(self.config.num_envs), chance, process)
 
     def modules(self) -> dict[str, nn.Module]:
-        """Return the critics, their targets if they have some, and the temperature."""
+        """Return the critics, their targets if they have some, the temperature, and the critics of costs."""
         targets = {} if self.targets is None else {"targets": self.targets.module}
-        return {"critics": self.critics, **targets, "temperature": self.temperature}
+        costs = {} if self._costs is None else self._costs.modules()
+        return {"critics": self.critics, **targets, "temperature": self.temperature, **costs}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
-        networks = [p for module in (policy, self.critics) for p in module.parameters() if p.requires_grad]
+        learning = (policy, self.critics, *(() if self._costs is None else (self._costs.critics,)))
+        networks = [p for module in learning for p in module.parameters() if p.requires_grad]
         betas = (self.config.beta1, 0.999)
         groups: list[dict[str, Any]] = [{"params": networks, "lr": self.config.lr, "betas": betas}]
         if self.config.entropy_tuning:
@@ -190,7 +195,7 @@ class SAC(Algorithm):
         config, run = self.config, self._run
         if "entropy_coef" in self.scheduled.schedules:
             self.temperature.give(config.entropy_coef)
-        due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
+        due = sum(self._collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter if config.utd is None else due):
             batch = self._collector.sample(self._rows(), config.gamma, config.n_step, stretch)
@@ -199,8 +204,21 @@ class SAC(Algorithm):
             if run.config.learners > 1:
                 self._add_noise(batch)
             yield batch
-            if self.targets is not None and run.learner.steps % config.target_update_interval == 0:
+            follows = run.learner.steps % config.target_update_interval == 0
+            if self.targets is not None and follows:
                 self.targets.follow(config.tau)
+            if self._costs is not None:
+                if follows:
+                    self._costs.follow(config.tau)
+                if "cost" in self.row_results:
+                    self._costs.weigh(self.row_results["value"], self.row_results["cost"].T)
+
+    def _collect(self) -> int:
+        """Step the environments; return the number of updates that are due."""
+        due = self._collector.collect()
+        if self._costs is not None:
+            self._costs.observe(self._collector.ended)
+        return due
 
     def _rows(self) -> int:
         """Return the rows of the next batch."""
@@ -236,12 +254,21 @@ class SAC(Algorithm):
         values = actions.chosen(values, batch.actions, acting)
         critic_loss = estimate.loss(values, target)
         metrics = {"critic": critic_loss.detach(), "q": values.detach().mean()}
+        if self._cost_loss is not None:
+            cost_error = self._cost_loss.error(policy, batch, following.box, following.expected)
+            critic_loss = critic_loss + cost_error
+            metrics["cost_critic"] = cost_error.detach()
+            self.row_results = {}
         if batch.objective == "critic":
             return Loss(critic_loss, metrics)
 
         decision = self._decide(policy, batch.obs, sequences, subtree(batch.extra, f"{_NOISE}/"))
         value = estimate.objective(decision, self._values(self.critics, features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
+        if self._cost_loss is not None:
+            costs = self._cost_loss.values(policy, batch.obs, decision.box, decision.expected)
+            policy_loss = self._cost_loss.penalized(policy_loss, costs)
+            self.row_results = {"value": value.detach(), "cost": costs.detach().T}
 
         total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()

@@ -1,1 +1,1 @@
-"""Reinforcement learning under a limit of cost for Maze."""
+"""Constraints for Maze: limits that a policy keeps while it learns."""

@@ -1,49 +1,75 @@
-"""The parameters of PPO-Lagrangian."""
+"""What limits a run keeps, and how their multipliers move."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 
-from maze_core import AlgorithmConfig
+from maze_core import PluginConfig
+from maze_core.envs.info_columns import CONSTRAINT
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config import params
-from maze_core.plugins.config.schedules import SCHEDULABLE
+from maze_core.plugins.config.base import ConfigModel
 
 
-class PPOLagrangianConfig(AlgorithmConfig):
-    """PPO under a limit of cost."""
+class Limit(ConfigModel):
+    """A limit of the mean of a number over episodes."""
 
-    epoch_length: PositiveInt = 10
-    """Updates per epoch."""
-    cost_limit: Annotated[float, Field(ge=0), SCHEDULABLE] = 25.0
-    """Most that an episode may cost in the mean: the sum of `cost` in the `info` of its steps."""
-    multiplier_init: NonNegativeFloat = 0.0
-    """Multiplier of costs at the beginning of a run."""
-    multiplier_lr: PositiveFloat = 0.05
-    """Learning rate of the multiplier, which Adam moves once an update: about its change in each."""
-    cost_gamma: params.Gamma = 0.99
-    cost_gae_lambda: params.GaeLambda = 0.95
-    critic_hidden: params.Hidden = (64, 64)
-    """Units of each hidden layer of the critic of costs."""
-    critic_activation: Activation = "tanh"
-    """Activation of its hidden layers."""
-    n_rollout_steps: params.RolloutSteps = 256
-    num_envs: params.TrainingEnvironments = 8
-    lr: params.LearningRate = 1e-3
-    lr_schedule: params.LearningRateSchedule = "auto"
+    at_most: float | None = None
+    """The most that it may be."""
+    at_least: float | None = None
+    """The least that it may be."""
+
+    @model_validator(mode="after")
+    def _has_one_bound(self) -> Self:
+        if (self.at_most is None) == (self.at_least is None):
+            raise ValueError("must have either at_most or at_least")
+        return self
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 for a number that must not be too small: its negative is the cost."""
+        return 1.0 if self.at_least is None else -1.0
+
+    @property
+    def unit(self) -> float:
+        """What costs are measured in: the size of the limit, 1 for a limit of 0."""
+        return abs(self.at_most or self.at_least or 0.0) or 1.0
+
+    @property
+    def cost(self) -> float:
+        """The most that an episode may cost, in units."""
+        return self.sign * (self.at_most if self.at_least is None else self.at_least) / self.unit  # type: ignore[operator]
+
+
+class ConstraintsConfig(PluginConfig):
+    """Limits, by the name of a number in `info`, a KPI, or a metric of episodes; and what moves their multipliers."""
+
+    limits: Annotated[dict[Annotated[str, Field(pattern=r"^[\w./-]+$")], Limit], Field(min_length=1)]
+    """The limits, which may also be set as `constraints`."""
+    kp: NonNegativeFloat = 1.0
+    """Gain of the proportional part of a multiplier: of what the limit is exceeded by, in units of the limit."""
+    ki: NonNegativeFloat = 0.1
+    """Gain of the integral part: what it rises by in an update in which the limit is exceeded by its own size."""
+    kd: NonNegativeFloat = 1.0
+    """Gain of the derivative part, which acts while costs rise."""
+    smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.8
+    """Share of the past in the smoothed costs that the proportional and the derivative part see."""
+    initial: NonNegativeFloat = 0.0
+    """The multipliers at the beginning. Near its final value, no run has to learn caution after recklessness."""
+    every: PositiveInt = 100
+    """Steps of the learner from one move of the multipliers to the next, in sac and td3; others move once an update."""
     gamma: params.Gamma = 0.99
+    """Discount factor of future costs in the advantages of actor-critics; sac and td3 have that of their rewards."""
     gae_lambda: params.GaeLambda = 0.95
-    value_loss_coef: params.ValueLossCoef = 0.5
-    """Weight of the squared errors of both critics."""
-    entropy_coef: params.EntropyCoef = 0.0
-    max_grad_norm: params.MaxGradNorm = 0.5
-    batch_size: params.BatchSize = 64
-    n_optimization_epochs: Annotated[int, Field(gt=0)] = 10
-    """Passes over each rollout."""
-    clip_range: params.ClipRange = 0.2
-    target_kl: Annotated[float, Field(gt=0), SCHEDULABLE] | None = None
-    """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
-    normalize_advantages: params.NormalizeAdvantages = True
-    normalize_rewards: params.NormalizeRewards = False
+    """Decay of the generalised advantages of costs, in actor-critics."""
+    hidden: params.Hidden = (64, 64)
+    """Units of each hidden layer of the critics of costs, in actor-critics."""
+    activation: Activation = "tanh"
+    """Activation of these layers."""
+
+    @property
+    def info_columns(self) -> tuple[str, ...]:
+        """The columns of the numbers in rollouts and replay."""
+        return tuple(f"{CONSTRAINT}{name}" for name in self.limits)

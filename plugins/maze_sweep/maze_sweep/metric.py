@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core import ConfigError
+from maze_core.base.metrics import metric_named
 from maze_core.base.plain_json import is_number
 from maze_core.base.terminal_text import argument, printable, shown
 from maze_sweep.searchers.space import Range, Space
@@ -49,7 +50,7 @@ class MetricWatch:
         finished = run.state == "finished"
         if finished:
             self.known |= final_metrics(run)
-        if self.metric in self.known:
+        if metric_named(dict.fromkeys(self.known, True), self.metric):
             return False
         group, _, name = self.metric.rpartition("/")
         if group in ("eval", "train"):

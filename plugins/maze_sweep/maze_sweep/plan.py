@@ -11,12 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from maze_compare.records import RETURN
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError, field_validator
 
 from maze_core import ConfigError, PluginConfig, RunConfig
 from maze_core.base.errors import combined
 from maze_core.base.files import write_bytes
+from maze_core.base.metrics import RETURN
 from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import DEFAULTS, INSTALLED, Assembly
@@ -118,6 +118,7 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
         data["searcher"] = {"name": data["searcher"]}
     if not isinstance(data["searcher"], PluginConfig):
         data["searcher"] = _searcher(data["searcher"], load, errors)
+    data = {**_judged_by(data), **data}
     data["seeds"] = _seeds(data.get("seeds", 1))
     data["init_from"] = _source(data.get("init_from"), errors)
     plan = None
@@ -278,6 +279,18 @@ def _source(given: Any, errors: list[ConfigError]) -> Any:
     except ConfigError as error:
         errors.append(ConfigError(error.message, "init_from", "Next: --init-from with the folder of a run"))
         return None
+
+
+def _judged_by(plan: Raw) -> Raw:
+    """Return the metric that ranks the trials, and its direction, where all runs have the same `score`."""
+    config, overrides = (plan.get(key) for key in ("config", "overrides"))
+    if not (isinstance(config, dict | None) and isinstance(overrides, dict | None)):
+        return {}
+    said = [each for each in assignments_of(overrides or {}) if each[0][0] == "score"]
+    score = assign({"score": (config or {}).get("score")}, said)["score"]
+    if not isinstance(score, dict) or not isinstance(score.get("metric"), str) or "metric" in plan:
+        return {}
+    return {"metric": score["metric"], "minimize": score.get("maximize") is False}
 
 
 def _seeds(given: Any) -> Any:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from maze_compare.groups import MISSING, short, text
-from maze_compare.records import RETURN
 
+from maze_core.base.metrics import RETURN
 from maze_core.base.terminal_text import counted
 from maze_sweep.metric import final_metrics, unrecorded
 from maze_sweep.sweep import Sweep

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from maze_core import ConfigError
 from maze_core.base import files
+from maze_core.base.metrics import metric_named
 from maze_core.base.terminal_text import argument
 from maze_core.collect.policies.said_classes import SaidClasses
 from maze_core.plugins import discovery
@@ -387,7 +388,7 @@ class Sweep:
         lines = run.follow()
         self._watch_metric(run, lines)
         for epoch in lines:
-            value = epoch.get(self.plan.metric)
+            value = metric_named(epoch, self.plan.metric)
             if not self._prunes or trial.pruned or run is not trial.runs[0] or not isinstance(value, int | float):
                 continue
             if self._is_pruned(trial, epoch["epoch"], value):

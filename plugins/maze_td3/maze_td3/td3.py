@@ -16,9 +16,10 @@ from maze_offpolicy import (
     critics_of,
     exploration_of,
     most_likely,
+    replay_costs,
     steps_of_each,
 )
-from torch import nn
+from torch import Tensor, nn
 
 from maze_core import Algorithm, Batch, Loss, Purpose, generator, hookimpl, torch_generator
 from maze_td3.config import DDPGConfig, TD3Config
@@ -68,25 +69,35 @@ class TD3(Algorithm):
         target_noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
         self.noise = self.keep("noise", target_noise)
         self.targets = DeterministicTargets(self.critics, run.policy, self.actions, self.noise)
+        self._costs = replay_costs(run, self.actions)
+        self._cost_loss = None if self._costs is None else self._costs.loss
 
     def modules(self) -> dict[str, nn.Module]:
-        """Return the critics and both targets."""
-        return {"critics": self.critics, **self.targets.modules()}
+        """Return the critics and both targets, and the critics of costs."""
+        costs = {} if self._costs is None else self._costs.modules()
+        return {"critics": self.critics, **self.targets.modules(), **costs}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return Adam with a group for each objective."""
-        return critic_and_policy_optimizer(self.critics, policy, self.config.lr, self.config.critic_lr)
+        critics = self.critics if self._costs is None else nn.ModuleList((self.critics, self._costs.critics))
+        return critic_and_policy_optimizer(critics, policy, self.config.lr, self.config.critic_lr)
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments; yield batches for the critics and, after every few of them, for the policy."""
         config, run = self.config, self._run
-        for _ in range(self._collector.collect()):
+        due = self._collector.collect()
+        if self._costs is not None:
+            self._costs.observe(self._collector.ended)
+        for _ in range(due):
             batch = self._collector.sample(config.batch_size, config.gamma, config.n_step)
             yield replace(batch, objective="critic", group="critic")
             # Each `policy_delay` steps for the critics are followed by one for the policy.
             if run.learner.steps % (config.policy_delay + 1) == config.policy_delay:
                 yield replace(batch, objective="policy", group="policy")
                 self.targets.follow(config.tau)
+                if self._costs is not None:
+                    self._costs.weigh(self.row_results["value"], self.row_results["cost"].T)
+                    self._costs.follow(config.tau)
 
     def loss_constants(self) -> Hashable:
         """Return nothing: the loss depends on tensors alone."""
@@ -99,11 +110,26 @@ class TD3(Algorithm):
         if batch.objective == "policy":
             acted = most_likely(policy, batch.obs, self.actions)
             value = self.critics.values(features.detach(), acted, frozen=True, first=1)[0]
-            return Loss(-value.mean(), {"policy": -value.detach().mean()})
+            loss = -value.mean()
+            if self._cost_loss is not None:
+                costs = self._cost_loss.values(policy, batch.obs, acted, _single)
+                loss = self._cost_loss.penalized(loss, costs)
+                self.row_results = {"value": value.detach().squeeze(-1), "cost": costs.detach().T}
+            return Loss(loss, {"policy": loss.detach()})
         values = self.critics.values(features, self.actions.canonical(batch.actions)).squeeze(-1)
         target = self.targets.values(policy, batch, config.target_noise, config.target_noise_clip)
         loss = (values - target).square().mean(-1).sum()
-        return Loss(loss, {"critic": loss.detach(), "q": values.detach().mean()})
+        metrics = {"critic": loss.detach(), "q": values.detach().mean()}
+        if self._cost_loss is not None:
+            following = most_likely(self.targets.policy.module, batch.next_obs, self.actions)
+            error = self._cost_loss.error(policy, batch, following, _single)
+            loss, metrics["cost_critic"] = loss + error, error.detach()
+        return Loss(loss, metrics)
+
+
+def _single(values: Tensor) -> Tensor:
+    """Return the values [K, B] of actions without choices, from [K, B, 1]."""
+    return values.squeeze(-1)
 
 
 class DDPG(TD3):

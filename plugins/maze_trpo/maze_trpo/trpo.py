@@ -11,11 +11,13 @@ from maze_onpolicy import (
     RolloutCollector,
     advantage_rows,
     check_divergence,
+    cost_modules,
     normalized,
     policy_parameters,
+    rollout_costs,
     twice_differentiable,
 )
-from torch import Tensor
+from torch import Tensor, nn
 
 from maze_core import (
     Adam,
@@ -50,6 +52,15 @@ class TRPO(Algorithm):
     columns: ClassVar[Mapping[str, str]] = {"loss/gain": "gain", "loss/kl": "kl", "loss/value": "value"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "separate", "log_std_init": -0.25}}
 
+    def setup_loss(self, run: Run) -> None:
+        """Build the critics of costs."""
+        self._costs = rollout_costs(run)
+        self._cost_loss = None if self._costs is None else self._costs.loss
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the critics of costs, if the run has constraints."""
+        return cost_modules(self._costs)
+
     def setup(self, run: Run) -> None:
         """Build the collector."""
         config = self.config
@@ -73,14 +84,22 @@ class TRPO(Algorithm):
         if parts.shared:
             problem = f"the critic of {self.config.name} has layers of the policy, which its steps would move too far"
             raise ConfigError(problem, "model.critic", "Next: --set model.critic=separate")
-        return Adam([{"params": parts.critic, "name": "critic"}], lr=self.config.lr)
+        costs = [] if self._costs is None else list(self._costs.critics.parameters())
+        return Adam([{"params": [*parts.critic, *costs], "name": "critic"}], lr=self.config.lr)
 
     def batches(self) -> Iterator[Batch | OwnStep]:
         """Collect a rollout; yield the step of the policy, then minibatches for the critic."""
         config, run = self.config, self._run
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
-            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length, log_probs=True
+            run.policy,
+            rollout,
+            config.gamma,
+            config.gae_lambda,
+            run.device,
+            config.sequence_length,
+            log_probs=True,
+            costs=self._costs,
         )
         run.record(metrics)
         if len(rows):  # a rollout may contain filler rows only
@@ -91,9 +110,10 @@ class TRPO(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Return the squared error of the critic."""
+        """Return the squared error of the critic, and those of critics of costs."""
         error = (value_of(policy, batch.obs, batch.sequences) - batch.extra["target"]).square().mean()
-        return Loss(error, {"value": error.detach()})
+        loss = Loss(error, {"value": error.detach()})
+        return loss if self._cost_loss is None else self._cost_loss.added_to(loss, policy, batch)
 
     def _step(self, rows: Batch) -> dict[str, Tensor]:
         """Move the policy; return its gain, its divergence from the old one and the share of the step that was taken.

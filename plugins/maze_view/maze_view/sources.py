@@ -13,6 +13,7 @@ from maze_recordings.loader import load_trajectories
 
 from maze_core import MazeError
 from maze_core.base import files
+from maze_core.base.metrics import RETURN
 from maze_core.run.saved.run_dir import NETWORK
 from maze_view.defaults import changes
 from maze_view.episodes import episode_data
@@ -104,6 +105,8 @@ def thinned(record: RunRecord, most: int) -> tuple[dict[str, list[float | int | 
 
 def _facts(record: RunRecord) -> list[list[str]]:
     best, final = record.value(), record.value(take="last")
+    metric = record.judged_by[0]
+    judged = "return" if metric == RETURN else metric
     facts: dict[str, Any] = {
         "algorithm": record.algorithm,
         "environment": record.env,
@@ -114,8 +117,8 @@ def _facts(record: RunRecord) -> list[list[str]]:
         "environment steps": f"{record.count('env_steps'):,.0f}",
         "epochs": f"{record.count('epoch'):,.0f}",
         "seconds": f"{record.count('seconds'):,.0f}",
-        "best return": None if best is None else f"{best:,.6g}",
-        "final return": None if final is None else f"{final:,.6g}",
+        f"best {judged}": None if best is None else f"{best:,.6g}",
+        f"final {judged}": None if final is None else f"{final:,.6g}",
     }
     rest = {key: value for key, value in record.facts.items() if key not in _ELSEWHERE}
     facts |= _cut(flatten(rest))

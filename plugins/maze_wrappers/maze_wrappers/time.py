@@ -49,7 +49,7 @@ class StepSkipConfig(PluginConfig):
     steps: int = Field(default=4, ge=1)
     """Environment steps per action. The run and the algorithm's `gamma` count them as one step."""
     add_up: tuple[str, ...] = ()
-    """Numbers of the `info` that are added up as rewards are, such as the `cost` of PPO-Lagrangian. All other entries
+    """Numbers of the `info` that are added up as rewards are, such as the `cost` of a constraint. All other entries
     are those of the last step."""
 
     def changes_nothing(self) -> bool:

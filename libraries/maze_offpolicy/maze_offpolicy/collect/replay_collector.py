@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from maze_core import Batch, VectorEnv
     from maze_core.collect.agents.exploration import Exploration
-    from maze_core.envs.vector import StepResult
+    from maze_core.envs.vector import Episode, StepResult
     from maze_core.plugins.hookspecs import Run
     from maze_offpolicy.collect.demonstrations import Demonstrations
     from maze_offpolicy.collect.replay_memory import ReplayMemory
@@ -108,6 +108,8 @@ class ReplayCollector(Collector):
         self._remote = RemoteStepper.of(run, env, seeds, self._agent, n_steps, counted=True) if shared else None
         self._stepper = self._remote or Stepper(env, seeds)
         self._warm = False
+        self.ended: list[Episode] = []
+        """The episodes that ended in the last collection."""
         self.replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals, selector, transforms)
         self._stored = StoredReplay(run, self.replay)
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
@@ -174,6 +176,7 @@ class ReplayCollector(Collector):
         It is `utd` for each step that was taken. A fraction that is left counts in the next call.
         """
         self._begin()
+        self.ended.clear()
         before = self.replay.steps
         if self._remote is not None:
             self._remote.collect(self._sink)
@@ -198,6 +201,7 @@ class ReplayCollector(Collector):
     def _count(self, result: StepResult) -> None:
         self._run.count_env_steps(result.steps)
         self._run.statistics.add(result.episodes)
+        self.ended += result.episodes
 
     # Saving
 

@@ -68,7 +68,7 @@ def replay_of(
         agent_rows,
         selector,
         agents=max(agents, 1),
-        info_columns=run.algorithm.info_columns,
+        info_columns=run.config.info_columns,
     )
 
 

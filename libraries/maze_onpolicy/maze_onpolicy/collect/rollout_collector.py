@@ -124,7 +124,7 @@ class RolloutCollector(Collector):
         run, copies = self._run, copies_of(env)
         if not run.algorithm.supports_tensors or run.hooks.changes_rollouts or run.config.learners > 1:
             return None
-        if not hasattr(env, "tensors"):
+        if not hasattr(env, "tensors") or run.config.info_columns:
             return None
         from maze_onpolicy.collect.resident import ResidentSampler
 

@@ -21,6 +21,7 @@ from maze_onpolicy.data.rounding import ROUNDING, nearly_equal
 if TYPE_CHECKING:
     from maze_core import Policy, Rollout, Sequences
     from maze_onpolicy.closed_form.actor_critic import ClosedForm
+    from maze_onpolicy.constraints import RolloutCosts
 
     Judge = Callable[[TensorTree, TensorTree], tuple[Tensor, Tensor]]
     # Returns values and log-probabilities, both [B], for observations and actions with leaves [B, …].
@@ -120,6 +121,7 @@ def advantage_rows(
     log_probs: bool = False,
     baseline: bool = True,
     formulas: ClosedForm | None = None,
+    costs: RolloutCosts | None = None,
 ) -> tuple[Batch, dict[str, float]]:
     """Compute values and advantages of a rollout in one batched pass, flattened to rows.
 
@@ -133,6 +135,7 @@ def advantage_rows(
         log_probs: also compute the log-probabilities of the actions, where possible in the same pass.
         baseline: False: all values are 0, so that advantages are sums of rewards; there are no metrics.
         formulas: computes the same as the policy; None: there are none for it, and the policy itself does.
+        costs: those of the run's constraints, which change the advantages; None: it has none.
 
     Returns:
         A batch of the valid rows, whose `extra` holds `value`, `advantage` and `target` (the critic's regression
@@ -140,6 +143,8 @@ def advantage_rows(
         policy that remembers they lie sequence by sequence. Where actions were carried over from earlier rollouts,
         `carried` is their log-probability at that time, and nan for others; `log_prob` contains it.
     """
+    if costs is not None:
+        costs.observe(rollout)
     steps, num_envs = rollout.rewards.shape
     obs = to_tensors(flat_rows(rollout.obs), device)
     actions = to_tensors(flat_rows(rollout.actions), device)
@@ -182,6 +187,8 @@ def advantage_rows(
         batch = batch.map(lambda leaf: leaf.index_select(0, keep))
         log_prob = None if log_prob is None else log_prob.index_select(0, keep)
     batch.sequences = sequences
+    if costs is not None:
+        costs.penalize(batch)
     if log_probs:
         now = action_log_probs(policy, batch) if log_prob is None else log_prob
         before = batch.extra.get("carried")
