@@ -91,7 +91,8 @@ def _point(trial: Trial) -> str:
 
 def _progress(run: SweepRun, sweep: Sweep) -> str:
     if not run.epochs:
-        return "no epoch yet"
+        record = run.record() if run.state == "finished" else None  # one that has paused within its first epoch
+        return "no epoch yet" if record is None else f"{record.count('env_steps'):,.0f} steps"
     last = run.epochs[-1]
     value = last.get(sweep.plan.metric)
     shown = MISSING if value is None else number(value)
