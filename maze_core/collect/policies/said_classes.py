@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import hidden_here, permit
-from maze_core.collect.agents.exploration import Exploration
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
@@ -20,12 +19,8 @@ from maze_core.plugins.config.schedules import Schedule
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
-_BASES: dict[str, type[Any]] = {
-    "policy": ActingPolicy,
-    "callback": Plugin,
-    "schedule": Schedule,
-    "exploration": Exploration,
-}
+_BASES: dict[str, type[Any]] = {"policy": ActingPolicy, "callback": Plugin, "schedule": Schedule}
+_EXPLORATION = "exploration"
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,9 @@ class SaidClasses:
         Raises:
             ConfigError: there is none, or it is of another kind.
         """
-        return _imported(kind, name) if kind in _BASES and name in self.names else self.load(kind, name)
+        return (
+            _imported(kind, name) if kind in (*_BASES, _EXPLORATION) and name in self.names else self.load(kind, name)
+        )
 
 
 def said_classes(said: Any, overrides: Sequence[str] = (), load: Loader = discovery.load) -> Loader:
@@ -76,18 +73,27 @@ def _imported(kind: str, name: str) -> type[Any]:
     """Return the class `module:Class` of a kind."""
     module, _, title = name.partition(":")
     permit([name])
-    imported, base = import_module(module, kind), _BASES[kind]
+    imported, base = import_module(module, kind), _base(kind)
     found = getattr(imported, title, None)
     if found is None:
         hint = hidden_here(module) or _others(kind, imported)
         raise ConfigError(f"the module {module!r} has no {title!r}", kind, hint)
     if not (isinstance(found, type) and issubclass(found, base)):
+        place = "maze_core" if kind in discovery.KINDS else base.__module__
         raise ConfigError(
-            f"{name} is not a class that derives from {base.__module__}.{base.__name__}", kind, _others(kind, imported)
+            f"{name} is not a class that derives from {place}.{base.__name__}", kind, _others(kind, imported)
         )
     if kind in discovery.KINDS and (reason := discovery.misfit(kind, found)):
         raise ConfigError(f"{name} is no {kind}: {reason}", kind)
     return found
+
+
+def _base(kind: str) -> type[Any]:
+    if kind == _EXPLORATION:
+        from maze_core.collect.agents.exploration import Exploration
+
+        return Exploration
+    return _BASES[kind]
 
 
 def _others(kind: str, module: Any) -> str | None:
@@ -95,6 +101,6 @@ def _others(kind: str, module: Any) -> str | None:
     found = [
         name
         for name, each in vars(module).items()
-        if isinstance(each, type) and issubclass(each, _BASES[kind]) and each.__module__ == module.__name__
+        if isinstance(each, type) and issubclass(each, _base(kind)) and each.__module__ == module.__name__
     ]
     return f"Did you mean {' or '.join(f'{module.__name__}:{name}' for name in found)}?" if found else None
