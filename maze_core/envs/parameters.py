@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -85,24 +86,31 @@ def tried(builder: EnvBuilder, values: Values) -> None:
     Raises:
         ConfigError: it does not take them, or its spaces depend on them.
     """
-    said = _said(values)
-    try:
-        with releasing(_built(builder)) as env:
-            spaces = _spaces(env)
+    with releasing(_built(builder)) as env:
+        spaces = _spaces(env)
+        with _telling(values):
             arguments = Setter(env).set(values)
             if not arguments:
                 _reset(env, values)
                 _check_spaces(env, spaces, values)
                 return
-            with releasing(rebuilt(builder, 0, arguments, env, lambda make, _: _built(make))) as other:
-                Setter(other).set(values)
-                _reset(other, values)
-                _check_spaces(other, spaces, values)
+        with releasing(rebuilt(builder, 0, arguments, env, lambda make, _: _built(make))) as other, _telling(values):
+            Setter(other).set(values)
+            _reset(other, values)
+            _check_spaces(other, spaces, values)
+
+
+@contextmanager
+def _telling(values: Values) -> Iterator[None]:
+    """Turn errors into those about parameters."""
+    said = f"the environment does not take {_said(values)}"
+    try:
+        yield
     except MazeError as error:
         hint = None if getattr(error, "hint", None) else _WAYS
-        raise ConfigError(f"the environment does not take {said}: {error}", "env", hint) from error
+        raise ConfigError(f"{said}: {error}", "env", hint) from error
     except Exception as error:
-        raise ConfigError(f"the environment does not take {said}: {describe(error)}", "env", _WAYS) from error
+        raise ConfigError(f"{said}: {describe(error)}", "env", _WAYS) from error
 
 
 _WAYS = "A parameter is an argument of its constructor, or a name in `curriculum` that is an attribute, too."
@@ -255,6 +263,9 @@ def rebuilt(make: Any, index: int, arguments: Mapping[str, Any], old: Any, build
     """
     if not hasattr(make, "with_arguments"):
         raise ConfigError(f"this environment has no parameter {', '.join(map(shown, arguments))}", "env")
-    new = build(make.with_arguments(arguments), index)
+    try:
+        new = build(make.with_arguments(arguments), index)
+    except ConfigError as error:
+        raise ConfigError(f"the environment does not take {_said(arguments)}: {error.message}", "env", _WAYS) from error
     _check_spaces(new, _spaces(old), arguments)
     return new

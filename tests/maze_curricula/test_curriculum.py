@@ -114,6 +114,7 @@ BROKEN = {
     "an unknown key": (taught({"name": "success", "lwo": 0.9}), "lwo"),
     "a lesson without an end": (taught({"name": "lessons", "lessons": [{"parameters": {}}] * 2}), "never ends"),
     "a lesson beyond": (taught({"name": "lessons", "lessons": [{"parameters": {"size": 99}}]}, {"size": [2, 4]}), "99"),
+    "evaluations of another": ({"evaluation.parameters": {"sise": [2, 3]}}, "does not take sise=2"),
     "too few evaluations": ({"evaluation.parameters": {"size": [2, 3]}, "evaluation.n_episodes": 1}, "parameters"),
 }
 
