@@ -10,6 +10,7 @@ interrupted goes on. So this can be continued where it stopped. `--page` writes 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import statistics
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ import results
 from command import maze
 
 PAGE = "constraints"
-EPISODES = 100
-"""Of the evaluation of the last parameters, whose actions are samples, as in training."""
+EPISODES = 200
+"""Of the evaluation of the best checkpoint, whose actions are samples, as in training."""
 RUNS = Path("runs") / "constraints"
 
 
@@ -41,16 +42,21 @@ class Row:
     """That return; None: nobody knows one."""
 
 
+_OFTEN = "--epoch-length 4"
 _INVENTORY = "--env maze_devkit.inventory:Inventory --set constraints.late_orders.at_most=0.1"
 _ORDER_UP_TO = ("the best mixture of two rules `order up to S`: 172", 172.0)
 _CHEETAH = "--env HalfCheetah-v5 --set env.max_episode_steps=200 --set constraints.x_velocity.at_most=100"
 _SPEED = ("the limit itself, which no policy exceeds that keeps it: the return is the speed less control costs", 100.0)
+_SWIMMER = "--env Swimmer-v5 --set env.max_episode_steps=200 --set constraints.x_velocity.at_most=20"
+_SLOWLY = (_SPEED[0], 20.0)
 _CUTTING = "--env-source cutting_2d --set constraints.event/stock/mean.at_most=8"
 ROWS = {
-    "ppo-inventory": Row("Inventory, PPO", f"ppo {_INVENTORY} --steps 60000", "late_orders", 0.1, *_ORDER_UP_TO),
-    "ppo-cheetah": Row("HalfCheetah-v5, PPO", f"ppo {_CHEETAH} --steps 120000", "x_velocity", 100.0, *_SPEED),
+    "ppo-inventory": Row(
+        "Inventory, PPO", f"ppo {_INVENTORY} {_OFTEN} --steps 60000", "late_orders", 0.1, *_ORDER_UP_TO
+    ),
+    "ppo-swimmer": Row("Swimmer-v5, PPO", f"ppo {_SWIMMER} {_OFTEN} --steps 60000", "x_velocity", 20.0, *_SLOWLY),
     "ppo-cutting": Row(
-        "cutting_2d, PPO", f"ppo {_CUTTING} --steps 40000", "event/stock/mean", 8.0, "none is known", None
+        "cutting_2d, PPO", f"ppo {_CUTTING} {_OFTEN} --steps 60000", "event/stock/mean", 8.0, "none is known", None
     ),
     "sac-inventory": Row(
         "Inventory, SAC", f"sac {_INVENTORY} --steps 6000 --initial-buffer-size 1000", "late_orders", 0.1, *_ORDER_UP_TO
@@ -66,7 +72,7 @@ ROWS = {
         *_SPEED,
     ),
 }
-_SHARED = "--preset none --set evaluation.deterministic=false --quiet"
+_SHARED = "--preset none --set evaluation.deterministic=false --set evaluation.n_episodes=50 --quiet"
 
 
 def main() -> None:
@@ -87,14 +93,15 @@ def main() -> None:
 
 
 def measured(key: str, seed: int) -> dict[str, Any]:
-    """Train a row with a seed, or go on where it stopped; what its last policy costs and earns."""
-    row, folder = ROWS[key], RUNS / f"{key}-{seed}"
+    """Train a row with a seed, or go on where it stopped; what its best policy costs and earns."""
+    row = ROWS[key]
+    folder = RUNS / f"{key}-{seed}-{hashlib.sha256(row.command.encode()).hexdigest()[:8]}"
     if (folder / "checkpoints" / "last").exists():
         if not json.loads((folder / "run.json").read_text()).get("summary"):
             maze("resume", str(folder))
     else:
         maze("train", *row.command.split(), *_SHARED.split(), "--seed", str(seed), "--run-dir", str(folder))
-    found = json.loads(maze("eval", str(folder), "--checkpoint", "last", "--stochastic", "-n", str(EPISODES), "--json"))
+    found = json.loads(maze("eval", str(folder), "--stochastic", "-n", str(EPISODES), "--seed", "7", "--json"))
     return {"cost": found[f"eval/constraint/{row.name}"], "return": found["eval/return_mean"]}
 
 
@@ -103,9 +110,9 @@ def write_page() -> None:
     lines = [
         "# Constraints",
         "",
-        f"The last policies of runs with a [constraint](../guide/constraints.md), by {EPISODES} episodes with sampled "
-        "actions, as in training. Values are those of the seeds, from the first on. Within 5 % means: the mean over "
-        "the seeds exceeds the limit by at most 5 %. Written by `python benchmarks/constraints.py`.",
+        f"The best checkpoints of runs with a [constraint](../guide/constraints.md), by {EPISODES} new episodes with "
+        "sampled actions, as in training. Values are those of the seeds, from the first on. Within 5 % means: the mean "
+        "over the seeds exceeds the limit by at most 5 %. Written by `python benchmarks/constraints.py`.",
         "",
         "| run | limit | number | within 5 % | return | of the best feasible | that is |",
         "|---|---:|---:|---|---:|---:|---|",

@@ -280,7 +280,7 @@ class NativeVectorEnv:
         for i, number, total, length in zip(ended.tolist(), *counts, strict=True):
             events = self._events[i]
             summary, kpis = take(events, length, self._place(i)) if events else (None, {})
-            told = self._info.end(i, kpis if summary is None else {**summary.values, **kpis})
+            told = self._info.end(i, {"length": length, **(summary.values if summary else {}), **kpis})
             episodes.append(Episode(i, number, total, length, {**kpis, **told}, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0

@@ -325,7 +325,7 @@ class SerialVectorEnv:
             summary, kpis = take(self._events[i], length, where)
             metrics |= kpis
         if self._info.names:
-            metrics |= self._info.end(i, metrics if summary is None else {**summary.values, **metrics})
+            metrics |= self._info.end(i, {"length": length, **(summary.values if summary else {}), **metrics})
         raw_reward = self._raw[i].take() if self._raw else 0.0
         parameters = self._parameters.now[i]
         end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary, parameters)

@@ -190,8 +190,8 @@ def test_the_best_policy_is_one_within_the_limits(quick):
 @pytest.mark.parametrize(
     ("env", "algorithm", "values", "told"),
     [
-        (Silent, "ppo", {LIMIT: 1.0}, r"^constraints.cost: no step's info has it.*\n.*episodes report nothing"),
-        (Reported, "ppo", {"constraints.costs.at_most": 1.0}, r"^constraints.costs: .*\n.* cost, event/paid/sum"),
+        (Silent, "ppo", {LIMIT: 1.0}, r"^constraints.cost: no step's info has it.*\n.*episodes report length"),
+        (Reported, "ppo", {"constraints.costs.at_most": 1.0}, r"^constraints.costs: .*\n.* event/paid/sum, length"),
         (Hazards, "ppo", {"constraints.cost.at_mots": 1.0}, r"constraints.*at_mots"),
         (Hazards, "ppo", {"constraints.cost": {"at_most": 1.0, "at_least": 0.5}}, r"constraints.*either"),
         (Hazards, "ppo", {"constraints.cost": {}}, r"constraints.*either"),

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from maze_offpolicy import ReplayCollector
-from maze_onpolicy import RolloutCollector, advantage_rows
+from maze_onpolicy import RolloutCollector, advantage_rows, cost_modules, rollout_costs
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, hookimpl
 from maze_core.plugins.config import params
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from maze_core import Policy, Run
 
 
@@ -31,6 +33,14 @@ class Reference(Algorithm):
     supports_actors = True
     supports_agents = True
 
+    def setup_loss(self, run: Run) -> None:
+        """Build the critics of costs, where a plugin has constraints."""
+        self._costs = rollout_costs(run)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return these critics."""
+        return cost_modules(self._costs)
+
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
@@ -39,7 +49,8 @@ class Reference(Algorithm):
 
     def batches(self) -> Iterator[Batch]:
         """Yield one rollout as the only batch."""
-        rows, _ = advantage_rows(self._run.policy, self._collector.collect(), 0.9, 1.0, self._run.device)
+        run, costs = self._run, self._costs
+        rows, _ = advantage_rows(run.policy, self._collector.collect(), 0.9, 1.0, run.device, costs=costs)
         if len(rows):
             yield rows
 
@@ -48,7 +59,8 @@ class Reference(Algorithm):
         """Return the sum of the policy's and the critic's loss."""
         distribution, value = policy(batch.obs)
         policy_loss = -(distribution.log_prob(batch.actions) * batch.extra["advantage"]).mean()
-        return Loss(policy_loss + (value - batch.extra["target"]).square().mean())
+        loss = Loss(policy_loss + (value - batch.extra["target"]).square().mean())
+        return loss if self._costs is None else self._costs.loss.added_to(loss, policy, batch)
 
 
 class ReplayedConfig(ReferenceConfig):

@@ -138,6 +138,6 @@ class Multipliers:
 def _unknown(name: str, episode: Episode) -> ConfigError:
     known = [key.removeprefix("kpi/") for key in episode.metrics if not key.startswith(CONSTRAINT)]
     known += [] if episode.events is None else list(episode.events.values)
-    told = f"episodes report {', '.join(sorted(known))}" if known else "episodes report nothing"
+    told = f"episodes report {', '.join(sorted([*known, 'length']))}"
     problem = "no step's info has it, and it is no KPI and no metric of an episode"
     return ConfigError(problem, f"constraints.{name}", f"Next: another name; {told}.")

@@ -113,7 +113,8 @@ class RolloutCosts:
 
 def _is_of_episode(name: str, episode: Any) -> bool:
     return (
-        f"kpi/{name}" in episode.metrics
+        name == "length"
+        or f"kpi/{name}" in episode.metrics
         or name in episode.metrics
         or (episode.events is not None and name in episode.events.values)
     )

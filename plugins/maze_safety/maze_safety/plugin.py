@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from maze_safety.off_policy import ReplayCosts
     from maze_safety.on_policy import RolloutCosts
 
+_KEPT = "constraints"
+# Where the algorithm keeps the multipliers; it does if it has asked for them.
 _ALGORITHMS = "ppo, a2c, trpo, sac, td3, or ddpg"
 
 
@@ -29,11 +31,6 @@ class Constraints(Plugin):
 
     Config: ClassVar[type[PluginConfig]] = ConstraintsConfig
     config: ConstraintsConfig
-
-    def __init__(self, config: ConstraintsConfig) -> None:
-        super().__init__(config)
-        self.multipliers: Multipliers | None = None
-        """Those of the run; None: its algorithm has not asked."""
 
     def rollout_costs(self, run: Run) -> RolloutCosts:
         """Return what an on-policy algorithm needs; it keeps the multipliers."""
@@ -54,27 +51,25 @@ class Constraints(Plugin):
             raise _refused("several agents", "env", "an environment with one agent")
         if run.config.learners > 1:
             raise _refused("several learners", "learners", "--set learners=1")
-        self.multipliers = run.algorithm.keep("constraints", Multipliers(self.config))
-        return self.multipliers
+        return run.algorithm.keep(_KEPT, Multipliers(self.config))
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
         """Refuse algorithms that have not asked."""
-        if self.multipliers is None:
+        if _KEPT not in run.algorithm.kept:
             name = run.config.algorithm.name
             raise ConfigError(f"{name} keeps no constraints", "constraints", f"Next: maze train {_ALGORITHMS}")
 
     @hookimpl
     def on_metrics(self, run: Run, metrics: Mapping[str, float]) -> Mapping[str, float]:
         """Return the mean of each number in training, its multiplier, and by how much the evaluation violates them."""
-        if self.multipliers is None:
+        multipliers = run.algorithm.kept.get(_KEPT)
+        if not isinstance(multipliers, Multipliers):
             return {}
         group = "eval" if run.config.evaluation_episodes else "train"
         found: dict[str, float] = {}
         beyond = [0.0]
-        for name, limit, value in zip(
-            self.multipliers.names, self.multipliers.limits, self.multipliers.values, strict=True
-        ):
+        for name, limit, value in zip(multipliers.names, multipliers.limits, multipliers.values, strict=True):
             mean = metrics.get(f"train/{CONSTRAINT}{name}", math.nan)
             found |= {} if math.isnan(mean) else {f"constraint/{name}": mean}
             found[f"constraint/{name}_multiplier"] = value
