@@ -112,7 +112,7 @@ def _comments(sweep: Sweep, trial: Trial, line: list[Stretch]) -> list[str]:
     env = printable((trial.config.env_title if trial.config else "") or "ID", 80)
     said.append(f"maze train {printable(plan.algorithm, 80)} --env {env} --preset FILE")
     if len(line) > 1:
-        said += ["", f"Its line had these values; below are the last ones. From, until ({unit_of(sweep)}), values:"]
+        said += ["", f"Its line had these values. From, until ({unit_of(sweep)}), values:"]
         said += [_row(each) for each in line]
     return said
 
