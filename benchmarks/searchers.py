@@ -55,10 +55,10 @@ _ENTROPY = {"algorithm.entropy_coef": "1e-5..1e-1:log"}
 _SMALL_UPDATES = {"algorithm.n_rollout_steps": 32, "algorithm.num_envs": 8, "algorithm.epoch_length": 8}
 """Of 256 steps each: a budget is at most one update longer than planned."""
 TASKS = {
-    "ppo-CartPole-v1": Task("ppo", "CartPole-v1", 13_500, _LR | _GAMMA | _ENTROPY, _SMALL_UPDATES),
-    "ppo-Acrobot-v1": Task("ppo", "Acrobot-v1", 18_000, _LR | _GAMMA | _ENTROPY, _SMALL_UPDATES),
-    "ppo-Pendulum-v1": Task("ppo", "Pendulum-v1", 27_000, _LR | _GAMMA | _ENTROPY, _SMALL_UPDATES),
-    "dqn-CartPole-v1": Task("dqn", "CartPole-v1", 9_000, _LR | _GAMMA),
+    "ppo-CartPole-v1": Task("ppo", "CartPole-v1", 5_400, _LR | _GAMMA | _ENTROPY, _SMALL_UPDATES),
+    "ppo-Acrobot-v1": Task("ppo", "Acrobot-v1", 10_800, _LR | _GAMMA | _ENTROPY, _SMALL_UPDATES),
+    "ppo-Pendulum-v1": Task("ppo", "Pendulum-v1", 18_000, _LR | _GAMMA | _ENTROPY, _SMALL_UPDATES),
+    "dqn-CartPole-v1": Task("dqn", "CartPole-v1", 5_400, _LR | _GAMMA),
 }
 HEADERS = ["task", "searcher", "steps", "mean return", "random, same steps", "probability of improvement", "gate"]
 INTRODUCTION = """

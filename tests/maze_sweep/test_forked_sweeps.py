@@ -9,8 +9,10 @@ import time
 
 import pytest
 from maze_sweep.api import run_sweep
+from maze_sweep.best_preset import BEST
+from maze_sweep.lines import best_line
 
-from maze_core.plugins.config.assembly import load_run_config
+from maze_core.plugins.config.assembly import assemble, load_run_config
 from maze_core.run.api import train
 from tests.forked import WITH_WORKERS, Forked
 
@@ -119,3 +121,20 @@ def test_a_budget_of_seconds_and_of_epochs(tmp_path):
     plan = {**TINY, **SEARCHERS["pbt"], "overrides": {**TINY["overrides"], "steps": None, "algorithm.n_epochs": 4}}
     sweep = run_sweep(plan, tmp_path / "epochs", jobs=2)
     assert [trial.runs[0].record().count("epoch") for trial in sweep.trials] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_the_schedule_that_was_found_repeats_the_line(tmp_path, whole_state, assert_same):
+    """One run with the preset that the sweep writes ends bit for bit as the best line of forks."""
+    pytest.importorskip("maze_core.plugins.config.schedules")
+    overrides = {**TINY["overrides"], "algorithm.lr_schedule": "constant"}
+    over = {"algorithm.lr": "1e-4..1e-2:log", "algorithm.entropy_coef": "1e-4..1e-1:log"}
+    plan = {**TINY, "overrides": overrides, "over": over, **SEARCHERS["pbt"], "take": "last"}
+    sweep = run_sweep(plan, tmp_path / "s", jobs=2)
+    line = best_line(sweep)
+    assert len(line) > 1
+    single = tmp_path / "single"
+    config = assemble("ppo", "CartPole-v1", preset=str(tmp_path / "s" / BEST), flags={"seed": 0})
+    train(config, single)
+    last = sweep.trials[line[-1].trials[-1]]
+    assert (last.until, config.steps) == (216, 216)
+    assert_same(whole_state(last.runs[0].run_dir)["model"], whole_state(single)["model"])

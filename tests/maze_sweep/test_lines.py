@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from maze_sweep.lines import BEST, best_line, line_of, stretches, write_best
+from maze_sweep.best_preset import BEST, write_best
+from maze_sweep.lines import best_line, line_of, stretches
 from maze_sweep.plan import make_plan
 from maze_sweep.sweep import Sweep
 

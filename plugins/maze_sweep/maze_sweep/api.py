@@ -12,7 +12,7 @@ from maze_core.base.interruption import Preemption, graceful_interrupts
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import Assembly, part_config
-from maze_sweep.lines import write_best
+from maze_sweep.best_preset import write_best
 from maze_sweep.plan import SweepPlan, make_plan, read_plan
 from maze_sweep.pool import JobEnd, open_pool
 from maze_sweep.ranking import check_ranked

@@ -234,7 +234,7 @@ def _say_what_next(done: Sweep, failed: int) -> None:
     import os
 
     from maze_core.base.terminal_text import argument, counted
-    from maze_sweep.lines import BEST
+    from maze_sweep.best_preset import BEST
 
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
