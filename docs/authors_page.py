@@ -114,7 +114,7 @@ def _functions() -> str:
 
     from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
     from maze_core.data.batch import mean_of_rows
-    from maze_core.learn.algorithm import learning_parameters, scheduled
+    from maze_core.learn.algorithm import learning_parameters
     from maze_core.models.distributions.chosen import make_head
     from maze_core.models.inputs import critic_spaces, input_spaces
     from maze_core.models.memory import distribution_of, remembers, value_of
@@ -126,7 +126,6 @@ def _functions() -> str:
         *(most_likely, advantage_rows, actor_critic_loss, mean_of_rows, action_log_probs),
         *(
             learning_parameters,
-            scheduled,
             policy_parameters,
             with_parameters,
             make_head,
