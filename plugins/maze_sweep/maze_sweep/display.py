@@ -70,7 +70,8 @@ class _Lines:
 def heading(sweep: Sweep) -> str:
     """Return a description of the sweep in one line."""
     trials, seeds = counted(sweep.total_trials, "trial"), counted(len(sweep.plan.seeds), "seed")
-    return f"sweep of {trials} with {seeds} each: {counted(sweep.total_runs, 'run')} in {sweep.folder}"
+    about = "about " * sweep.searcher.open_ended
+    return f"sweep of {about}{trials} with {seeds} each: {counted(sweep.total_runs, 'run')} in {sweep.folder}"
 
 
 def _line(sweep: Sweep, end: JobEnd) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ from maze_sweep.forks import check_ends, check_forks
 from maze_sweep.guard import GivenUp, GuardedSearcher
 from maze_sweep.metric import MetricWatch, unrecorded
 from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
-from maze_sweep.pool import JobEnd, SweepJob, SweepPool
+from maze_sweep.pool import JobEnd, SweepPool
 from maze_sweep.same_settings import check_same_settings
 from maze_sweep.searchers.base import Begun, Done, Search, Searcher, Wait, Whole
 from maze_sweep.trials import (
@@ -35,6 +34,7 @@ from maze_sweep.trials import (
     SweepRun,
     Trial,
     holds_another,
+    job_of,
     mark_pruned,
     new_trial,
     read_trials,
@@ -361,20 +361,7 @@ class Sweep:
                 run.state, run.reason = "failed", problem
 
     def _start(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
-        source = trial.source(run)
-        pool.start(
-            SweepJob(
-                name=run.name,
-                run_dir=str(run.run_dir),
-                log=str(run.log),
-                config=trial.config_of(run),
-                preset=trial.preset or None,
-                init_from=self.plan.init_from if source is None else None,
-                fork_of=None if source is None else str(source),
-                classes=self._classes,
-                search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
-            )
-        )
+        pool.start(job_of(trial, run, self.plan, self._classes))
         run.state = "running"
 
     def _note(self, trial: Trial, run: SweepRun, end: JobEnd) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from maze_core.plugins.config.record import FORKED_FROM
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.metrics_file import parsed_epoch
 from maze_sweep.plan import SweepPlan
-from maze_sweep.pool import JobEnd
+from maze_sweep.pool import JobEnd, SweepJob
 from maze_sweep.searchers.space import Point, Space, other_paths, outside
 
 TRIALS, RUNS, LOGS = "trials.json", "runs", "logs"
@@ -180,6 +181,22 @@ def new_trial(
 
 def _name(number: int, seed: int) -> str:
     return f"t{number:03}-s{seed}"
+
+
+def job_of(trial: Trial, run: SweepRun, plan: SweepPlan, classes: tuple[str, ...]) -> SweepJob:
+    """Return what a pool needs to carry out one of a trial's runs; `classes`: those that the user has named."""
+    source = trial.source(run)
+    return SweepJob(
+        name=run.name,
+        run_dir=str(run.run_dir),
+        log=str(run.log),
+        config=trial.config_of(run),
+        preset=trial.preset or None,
+        init_from=plan.init_from if source is None else None,
+        fork_of=None if source is None else str(source),
+        classes=classes,
+        search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
+    )
 
 
 def mark_pruned(trial: Trial) -> None:
