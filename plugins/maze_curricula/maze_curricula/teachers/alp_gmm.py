@@ -74,14 +74,16 @@ class AlpGmm(Teacher):
 
     def see(self, episodes: Sequence[Episode], metrics: Mapping[str, float]) -> None:
         """Measure the progress of the episodes, and fit the mixture anew where it is due."""
-        for episode in episodes:
+        known = len(self._history)
+        history = np.vstack([self._history, np.zeros((len(episodes), self._history.shape[1]))])
+        for number, episode in enumerate(episodes, known):
             point, value = self.space.unit(episode.parameters or {}), outcome(episode, self.config.metric)
-            before = self._history
             progress = 0.0
-            if len(before):
-                nearest = int(((before[:, :-2] - point) ** 2).sum(1).argmin())
-                progress = abs(value - float(before[nearest, -2]))
-            self._history = np.vstack([before, [*point, value, progress]])
+            if number:
+                nearest = int(((history[:number, :-2] - point) ** 2).sum(1).argmin())
+                progress = abs(value - float(history[nearest, -2]))
+            history[number] = [*point, value, progress]
+        self._history = history
         if len(self._history) - self._fitted >= self.config.every:
             self._fitted = len(self._history)
             self._fit()
