@@ -328,6 +328,19 @@ def test_a_rule_of_the_users_own(rules, quick, metrics):
     assert saved == {"schedule": "my_rules:Warmup", "most": 2.0, "length": 48}
 
 
+def test_a_saved_run_needs_its_rule_to_be_named_again(rules, quick):
+    from my_rules import Warmup
+
+    context = quick(CART, "a2c", {"algorithm.entropy_coef": Warmup(most=2.0)})
+    context.train()
+    context.close()
+    again = {"algorithm.entropy_coef.schedule": "my_rules:Warmup", "algorithm.n_epochs": 3}
+    for opened in (RunContext.open, RunContext.reopen):
+        with pytest.raises(ConfigError, match="would import and run the class 'my_rules:Warmup'"):
+            opened(context.run_dir)
+        opened(context.run_dir, overrides=again).close()
+
+
 def test_a_rule_may_give_no_other_numbers(rules, quick):
     from my_rules import Warmup
 

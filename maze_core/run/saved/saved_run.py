@@ -63,6 +63,7 @@ def open_policy(
     """
     run_dir = find_run(run_dir)
     observers = noted_observers(run_dir)
+    assembly = Assembly(said_classes((), overrides, assembly.load))
     config, reaching, missing = assembly.load_config_to_act(run_dir / CONFIG, overrides, observers, agreed)
     if reaching:
         to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
