@@ -18,6 +18,7 @@ from maze_core.plugins.hookspecs import HookSpecs
 
 def authors() -> dict[str, str]:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
+    from maze_curricula import Space, Teacher
     from maze_devkit import Case, Trial
     from maze_offpolicy.collect.replay_collector import ReplayCollector
     from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
@@ -88,7 +89,8 @@ def authors() -> dict[str, str]:
         *(ReplayBuffer, Selector, Uniform, ByPriority, BySequence, Joint, Drawn),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, Episode, EpisodeSeeds),
-        *(EnvBuilder, SerialVectorEnv, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait, Trial, Case),
+        *(EnvBuilder, SerialVectorEnv, MultiAgentEnv, Round, TurnEnv, Turn, Searcher, Search, Wait),
+        *(Teacher, Space, Trial, Case),
         *(Planner, Decision, Simulator, Outcome, Simulators),
     ):
         sections[f"Class `{record.__name__}`"] = of_class(record)

@@ -57,7 +57,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "total_epochs": n_epochs or None,
         "resumed": False,
         "forked_from": None,
-        "out_of_time": False,
+        "paused": False,
         "explores": False,
         "notes": [],
         "progress": SimpleNamespace(env_steps=0, phase="training"),

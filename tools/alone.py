@@ -27,6 +27,7 @@ RUNS: Mapping[str, Sequence[str]] = {
     "maze_sac": [_TRAIN.format("sac", "Pendulum-v1") + _SMALL, "eval run --episodes 1"],
     "maze_td3": [_TRAIN.format("td3", "Pendulum-v1") + _SMALL],
     "maze_trpo": [_TRAIN.format("trpo", "CartPole-v1"), _TRAIN.format("pg", "CartPole-v1")],
+    "maze_curricula": [],
     "maze_evolution": [_TRAIN.format("cma_es", "CartPole-v1")],
 }
 """The shortest runs of distributions that train, as typed after `maze`; each in a folder of its own."""

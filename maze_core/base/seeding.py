@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, cast
@@ -152,6 +152,27 @@ def restore_generator(generator: torch.Generator, state: torch.Tensor) -> None:
         generator.set_state(state)
 
 
+Values = Mapping[str, bool | int | float | str]
+"""The parameters of an environment in an episode, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlan:
+    """The parameters of the episodes that begin from now on, which are dealt to the environments in turn.
+
+    Who steps an environment makes no difference: they follow from its number and that of the episode.
+    """
+
+    rows: tuple[Values, ...]
+    """All with the same names."""
+    total: int
+    """The number of environments that they are dealt to."""
+
+    def of(self, env_index: int, episode_number: int) -> Values:
+        """Return the parameters of an episode."""
+        return self.rows[(env_index + episode_number * self.total) % len(self.rows)]
+
+
 @dataclass
 class EpisodeSeeds:
     """The seed of each episode: a pure function of (run seed, purpose, path, environment, episode number).
@@ -166,6 +187,8 @@ class EpisodeSeeds:
     path: tuple[int, ...] = ()
     stride: int = 0
     first: int = 0
+    plan: EpisodePlan | None = None
+    """The parameters of the episodes; None: environments are as they were built, or as they have been told."""
     _blocks: dict[int, tuple[int, np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
     """The block of seeds last asked for, with its number: one for each environment, or `_SLOTS` with a stride."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +189,8 @@ class Trajectory:
     """The seed passed to the environment's `reset`; None if unknown."""
     wrapped_rewards: np.ndarray | None = None
     """[L] float32, the rewards after the wrappers; None if they are not known."""
+    parameters: Mapping[str, bool | int | float | str] | None = None
+    """Those of the environment in this episode; None where they do not change."""
 
     def __len__(self) -> int:
         return len(self.rewards)

@@ -22,6 +22,7 @@ from maze_core.plugins.members import Member, placed
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.base.seeding import Values
     from maze_core.envs.several.agents import MultiAgentEnv
 
 _FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
@@ -52,6 +53,8 @@ class EnvBuilder:
     """A row says which of several agents acts, also where all have equal spaces; networks are chosen by it."""
     info_columns: tuple[str, ...] = ()
     """Numbers of each step's `info` that a row has too, for the algorithm."""
+    parameters: tuple[Values, ...] = ()
+    """Parameters of the environment that the episodes have in turn; empty: it stays as it is built."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. An exception of a plugin gets a note that names the plugin.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.vector import begins_episodes
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -19,6 +21,9 @@ def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> Vect
         ConfigError: the environment cannot be built, or its spaces are not supported.
     """
     native = builder.vector_env(num_envs)
+    if native is not None and builder.parameters:
+        release(native)
+        raise begins_episodes()
     if native is not None:
         from maze_core.envs.native import NativeVectorEnv
 

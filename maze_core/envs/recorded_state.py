@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.saved_state import Array, Each, check_state
+from maze_core.base.saved_state import Array, Each, OrLeftOut, check_state
 from maze_core.base.tree import Tree, copy_tree, map_tree, take_rows
+from maze_core.envs.parameters import PARAMETERS
 from maze_core.envs.spaces import Specs, allocate, choices_of, flatten_space, space_specs
 from maze_core.envs.vector import agents_of, can_replay, copies_of
 
@@ -51,6 +52,7 @@ class Recorded:
             **({"acting": Array(np.dtype(np.bool_), (rows,))} if agents else {}),
             "length": _NUMBERS,
             "memory": MEMORIES,
+            "parameters": OrLeftOut(PARAMETERS),
         }
         check_state(saved, form, place)
 
@@ -79,6 +81,8 @@ def share_of_state(state: dict[str, Any], envs: slice, agent_rows: int = 1) -> d
     """
     share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory")}
     rows = slice(envs.start * agent_rows, envs.stop * agent_rows)
+    if "parameters" in state:
+        share["parameters"] = state["parameters"][envs]
     if "acting" in state:
         share["acting"] = state["acting"][rows]
     longest = int(max(share["length"], default=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
+from maze_core.envs.parameters import SEED, EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count, same_rewards
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult
@@ -48,7 +49,7 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
     from maze_core.envs.events.event import EventSummary
 
 _NONE_ENDED = np.zeros(0, np.int64)
@@ -72,6 +73,7 @@ class _End:
     """The last of them, where they are kept."""
     metrics: dict[str, float]
     events: EventSummary | None
+    parameters: Values | None
 
 
 class SerialVectorEnv:
@@ -86,7 +88,7 @@ class SerialVectorEnv:
     """
 
     def __init__(self, make: MakeEnv, num_envs: int, first_index: int = 0) -> None:
-        self.num_envs, self.first_index = num_envs, first_index
+        self.num_envs, self.first_index, self._make = num_envs, first_index, make
         self.envs = build_alike(make, range(first_index, first_index + num_envs))
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
@@ -112,12 +114,13 @@ class SerialVectorEnv:
         self._number_types: set[type] = {float, int, np.float64}
         """Types of rewards that were found to be numbers."""
         self._valid, self._never = np.ones(num_envs, np.bool_), np.zeros(num_envs, np.bool_)
+        self._parameters = EpisodeParameters(num_envs, make)
         self._seeds: EpisodeSeeds | None = None
         self._begin([0] * num_envs)
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
-        self._seeds = seeds
+        self._seeds = self._parameters.planned(seeds)
         self._begin([0] * self.num_envs)
         for i in range(self.num_envs):
             first = self._first_observation(i)
@@ -197,6 +200,7 @@ class SerialVectorEnv:
             **self._log.recorded(lengths),
             "observation": copy_tree(self._current),
             "memory": list(self.episode_memory),
+            **self._parameters.state(),
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
@@ -209,7 +213,8 @@ class SerialVectorEnv:
             ConfigError: the state has another number of environments.
         """
         lengths = check_count(state, self.num_envs)
-        self._seeds = seeds
+        self._seeds = self._parameters.planned(seeds)
+        self._parameters.load(state)
         self._begin([int(k) for k in state["episode"]])
         self._log.load(state)
         self._clock = len(next(iter(state["actions"].values())))
@@ -234,6 +239,10 @@ class SerialVectorEnv:
         for layers, each in zip(self._lasting, memory, strict=False):
             recall(layers, each)
 
+    def instruct(self, plan: EpisodePlan) -> None:
+        """Let the episodes that begin from now on have these parameters."""
+        self._parameters.plan = plan
+
     def close(self) -> None:
         """Close the environments; safe to call twice."""
         envs, self.envs, self._steps = self.envs, [], []
@@ -253,8 +262,12 @@ class SerialVectorEnv:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
         with naming(place(index, self._episode[i], 0)):
+            seed = self._seeds(index, self._episode[i])
+            values = self._parameters.begin(i, index, self._episode[i])
+            if values is not None:
+                seed = self._adjust(i, values, seed)
             self.episode_memory[i] = remembered(self._lasting[i])
-            result: Any = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
+            result: Any = self.envs[i].reset(seed=seed)
             check_reset(result)
         observation = result[0]
         meter = self._meters[i]
@@ -265,6 +278,26 @@ class SerialVectorEnv:
         if self._events[i]:
             self._begin_events(i)
         return observation
+
+    def _adjust(self, i: int, values: Values, seed: int) -> Any:
+        """Let environment i have these parameters, and return the seed of its episode."""
+        arguments = self._parameters.set(i, self.envs[i], values)
+        if arguments is not None:
+            self._rebuild(i, arguments)
+            self._parameters.set(i, self.envs[i], values)
+        return values.get(SEED, seed)
+
+    def _rebuild(self, i: int, arguments: Mapping[str, Any]) -> None:
+        """Put another environment in the place of environment i, with what the wrappers remember."""
+        old, memory = self.envs[i], remembered(self._lasting[i])
+        self.envs[i] = new = rebuilt(self._make, self.first_index + i, arguments, old, lambda make, k: make(k))
+        release(old)
+        self._lasting[i], self._meters[i], self._events[i] = lasting_layers(new), reward_meter(new), events_of(new)
+        recall(self._lasting[i], memory)
+        meter = self._meters[i]
+        if self._raw and meter is not None:
+            self._raw[i] = meter.reader()
+        self._steps[i] = self._step_of(i)
 
     def _step_of(self, i: int) -> Callable[[Any], Any]:
         """Return what steps environment i, and looks at what it reports."""
@@ -294,7 +327,8 @@ class SerialVectorEnv:
         if self._info.names:
             metrics |= self._info.end(i, {"length": length, **(summary.values if summary else {}), **metrics})
         raw_reward = self._raw[i].take() if self._raw else 0.0
-        end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary)
+        parameters = self._parameters.now[i]
+        end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary, parameters)
         self._episode[i] += 1
         self._started[i] = now
         return end
@@ -343,7 +377,8 @@ class SerialVectorEnv:
             i = end.index
             (terminated if end.terminated else truncated)[i] = True
             total = float(self._returns[i]) if end.raw_return is None else end.raw_return
-            episodes.append(Episode(self.first_index + i, end.episode, total, end.length, end.metrics, end.events))
+            counts = self.first_index + i, end.episode, total, end.length
+            episodes.append(Episode(*counts, end.metrics, end.events, end.parameters))
             self._returns[i] = 0.0
         self._log.keep(self._clock - min(self._started))
         rows = np.array(indices, np.int64)

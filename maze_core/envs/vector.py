@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_core.base.errors import ConfigError
 from maze_core.base.tree import Tree
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
     from maze_core.envs.events.event import EventSummary
     from maze_core.envs.wrappers.carry import Memory
 
@@ -34,6 +35,8 @@ class Episode:
     """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.carry.METRICS`, and KPIs."""
     events: EventSummary | None = None
     """Statistics of the events that they reported; None where none are declared."""
+    parameters: Values | None = None
+    """Those that the environment had in it; None where they do not change."""
 
 
 @dataclass(slots=True)
@@ -135,6 +138,27 @@ def agents_of(env: VectorEnv) -> tuple[str, ...]:
 def can_replay(env: VectorEnv) -> bool:
     """Return True for environments that replay unfinished episodes; natively vectorised ones begin new episodes."""
     return bool(getattr(env, "replays", True))
+
+
+def instruct(env: VectorEnv, plan: EpisodePlan) -> None:
+    """Let the episodes that begin from now on have these parameters.
+
+    Raises:
+        ConfigError: these environments begin their episodes themselves.
+    """
+    tell: Any = getattr(env, "instruct", None)
+    if tell is None:
+        raise begins_episodes()
+    tell(plan)
+
+
+def begins_episodes() -> ConfigError:
+    """Return the error about environments that nobody can give the parameters of an episode."""
+    return ConfigError(
+        "natively vectorised environments begin their episodes themselves, so nobody can choose their parameters",
+        "env",
+        "Next: --set env.vectorization=single",
+    )
 
 
 def copies_of(env: VectorEnv) -> int:

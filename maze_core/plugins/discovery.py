@@ -39,6 +39,7 @@ KINDS: Mapping[str, str] = {
     "callback": "maze.callbacks",
     "policy": "maze.policies",
     "searcher": "maze.searchers",
+    "teacher": "maze.teachers",
     "command": "maze.commands",
 }
 """The kinds of plugins and the entry-point group of each."""

@@ -16,7 +16,7 @@ WRAPPABLE = tuple(_ANSWERED_BY)
 """The hooks that may have wrappers."""
 _OF_ENVIRONMENTS = ("make_env", "make_agents_env", "make_vector_env")
 _OF_MAKERS = (*_OF_ENVIRONMENTS, "build_policy")
-WITHOUT_HOOKS = ("distribution", "memory", "runner", "policy", "searcher", "command")
+WITHOUT_HOOKS = ("distribution", "memory", "runner", "policy", "searcher", "teacher", "command")
 """Kinds whose plugins have methods that the core calls directly, and no hooks."""
 
 NEEDS_HOOKS = ("wrapper", "callback")

@@ -84,6 +84,17 @@ class Hooks:
         """Return the first plugin object of a kind, such as the run's algorithm."""
         return next(each.plugin for each in self.members if each.kind == kind)
 
+    @property
+    def stateful(self) -> dict[str, Any]:
+        """The callbacks with a state that checkpoints save, `state()` and `load_state(state)`, by their keys."""
+        both = ("state", "load_state")
+        callbacks = [each for each in self.members if each.kind == "callback"]
+        return {
+            each.place.partition(".")[2]: each.plugin
+            for each in callbacks
+            if all(callable(getattr(each.plugin, name, None)) for name in both)
+        }
+
     def implementers(self, *hooks: str) -> list[Member]:
         """Return the plugins that implement one of these hooks, in order."""
         there = {id(each.plugin) for hook in hooks for each, _ in self._in_order(hook)}

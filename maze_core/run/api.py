@@ -137,7 +137,7 @@ def training_session(run: Run) -> Iterator[None]:
         stack.enter_context(borrowed_rng(run))
         # Before the signal handlers: whatever they ask for from now on counts.
         run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
-        run.out_of_time = False
+        run.paused = False
         stack.callback(setattr, run, "terminated", False)
         run.preemption = stack.enter_context(graceful_interrupts(run.interrupt, _TO_FINISH))
         run.environments.on_loss(run.preemption.lose)

@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodePlan
 from maze_core.collect.pools.checked_runner import CheckedRunner
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.checks import check_apart
 from maze_core.envs.in_process import vector_env
-from maze_core.envs.vector import agents_of
+from maze_core.envs.vector import agents_of, copies_of, instruct
 from maze_core.models.building import needs_agent_ids
 from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import gymnasium
 
+    from maze_core.base.seeding import Values
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
@@ -53,6 +56,9 @@ class RunEnvironments:
         self._training: VectorEnv | None = None
         self._evaluation: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
+        self._dealt = 0
+        self.plan: EpisodePlan | None = None
+        """The parameters of the training episodes that begin from now on; None: environments stay as they are built."""
         self._spares: list[gymnasium.Env[Any, Any]] = []
 
     @property
@@ -80,6 +86,32 @@ class RunEnvironments:
             self._training = self._runner.vector_env(self.builder("training"), num_envs)
             self._check_apart()
         return self._training
+
+    @property
+    def count(self) -> int:
+        """The number of training environments that can be instructed."""
+        return self._dealt if self._training is None else copies_of(self._training)
+
+    def deal(self, count: int) -> None:
+        """Say that so many environments of workers train, whose jobs take `plan` along."""
+        self._dealt = count
+
+    def instruct(self, rows: Sequence[Values]) -> None:
+        """Let the episodes of training that begin from now on have these parameters of the environment, in turn.
+
+        Raises:
+            ConfigError: the run has no training environments in this process, or they have no parameters.
+        """
+        if not self.count:
+            raise ConfigError(
+                f"the environments of {self._config.algorithm.name} are those of its workers, whose parameters stay as "
+                "they are",
+                "algorithm",
+                "Algorithms with a rollout or a replay collector can change them: maze plugins list algorithm",
+            )
+        self.plan = EpisodePlan(tuple(rows), self.count)
+        if self._training is not None:
+            instruct(self._training, self.plan)
 
     def training_memory(self) -> list[Memory]:
         """Return what the wrappers of the training environments remember; empty before these are built."""
@@ -153,6 +185,7 @@ class RunEnvironments:
             vectorised=self._vectorised,
             max_episode_steps=config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None,
             agent_ids=needs_agent_ids(config.model),
+            parameters=config.evaluation.rows if purpose in ("evaluation", "rollout") else (),
             info_columns=config.info_columns,
         )
 

@@ -53,10 +53,12 @@ def train(run: Run) -> RunSummary:
 def _epochs(run: Run) -> dict[str, float]:
     """Train to the end of the run and return the final evaluation; empty if a signal did not leave time for it."""
     try:
+        if not run.state.epoch_trained:
+            run.check_pause()
         while run.stop_reason is None and not run.finished:
             _epoch(run)
             run.save_last()
-        if run.interrupted and not run.terminated and not run.out_of_time:
+        if run.interrupted and not run.terminated and not run.paused:
             run.progress.tell("evaluating the final parameters; press Ctrl-C again to skip this")
         return run.evaluate(FINAL_EVALUATION)
     except EvaluationInterrupted:
@@ -162,7 +164,7 @@ def _report_failure(run: Run, error: BaseException) -> None:
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:
-    if run.out_of_time:
+    if run.paused:
         return "stopped", str(run.stop_reason)
     if run.interrupted:
         return "interrupted", run.stop_reason or "interrupted"

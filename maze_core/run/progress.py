@@ -6,6 +6,7 @@ import operator
 import signal
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -54,8 +55,10 @@ class RunProgress(ABC):
         """True after SIGTERM: nothing is evaluated any more."""
         self.preemption = Preemption()
         """When the update in progress must be given up, while the run trains."""
-        self.out_of_time = False
-        """True once training has ended because it took `max_time`."""
+        self.paused = False
+        """True once training was asked to end here, by `max_time` or by `pause`, for a resumed run to go on."""
+        self.pause_when: Callable[[], str | None] | None = None
+        """Asked between updates: why the run pauses here, or None. A callback sets it in `on_run_start`."""
         self._started_at: float | None = None
 
     @property
@@ -120,11 +123,22 @@ class RunProgress(ABC):
         self._started_at = time.perf_counter()
 
     def check_time(self) -> None:
-        """Ask the run to end after this update if it has trained for as long as it may since the clock was started."""
+        """Pause the run here if it has trained for as long as it may since the clock was started, or `pause_when`."""
         limit, began = self.config.max_time, self._started_at
-        if limit is not None and began is not None and time.perf_counter() - began >= limit and not self.interrupted:
-            self.interrupted = self.out_of_time = True
-            self.stop(f"it has trained for {timedelta(seconds=round(limit))}, as long as max_time lets it")
+        if limit is not None and began is not None and time.perf_counter() - began >= limit:
+            self.pause(f"it has trained for {timedelta(seconds=round(limit))}, as long as max_time lets it")
+        self.check_pause()
+
+    def check_pause(self) -> None:
+        """Pause the run here if `pause_when` has a reason."""
+        if self.pause_when is not None and not self.interrupted and (reason := self.pause_when()) is not None:
+            self.pause(reason)
+
+    def pause(self, reason: str) -> None:
+        """Ask the run to end after this update, evaluated and saved; it is not its end, so a resumed run goes on."""
+        if not self.interrupted:
+            self.interrupted = self.paused = True
+            self.stop(reason)
 
     def stop_clock(self) -> None:
         """Stop counting seconds."""
@@ -164,7 +178,7 @@ class RunProgress(ABC):
 
         After SIGTERM the final parameters are not evaluated.
         """
-        self.interrupted = True
+        self.interrupted, self.paused = True, False
         self.terminated = self.terminated or cause == signal.SIGTERM.name
         self.stop(f"interrupted by {cause}")
 

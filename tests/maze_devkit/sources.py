@@ -321,6 +321,34 @@ class Tested(Searcher):
         return dimension.at(generator.random())
 '''
 
+TEACHER = '''
+"""A teacher."""
+
+from maze_core.base.saved_state import Count, OrNone, varies
+from maze_curricula import Teacher
+
+
+class Tested(Teacher):
+    """Draw at random, and every seventh time what was drawn first."""
+
+    def setup(self, space, rng):
+        super().setup(space, rng)
+        self.first, self.drawn = space.sample(rng), 0
+
+    def next(self, count):
+        return [self.draw() for _ in range(count)]
+
+    def draw(self):
+        self.drawn += 1
+        return dict(self.first) if self.drawn % 7 == 0 else self.space.sample(self.rng)
+
+    def state(self):
+        return {"drawn": varies(self.drawn, Count())}
+
+    def load_state(self, state):
+        self.drawn = state["drawn"]
+'''
+
 COMMAND = '''
 """A command."""
 
@@ -347,6 +375,7 @@ SOUND = {
     "callback": CALLBACK,
     "policy": POLICY,
     "searcher": SEARCHER,
+    "teacher": TEACHER,
     "command": COMMAND,
 }
 """A sound plugin of each kind."""

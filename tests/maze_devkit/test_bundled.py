@@ -26,7 +26,7 @@ SAME_SPACES = (
 asked about each space; tests of the bridge train those of RLlib on nested ones."""
 
 NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "outside_marked")
-LEARNING = ("custom_critic", "self_play")
+LEARNING = ("curriculum", "custom_critic", "self_play")
 """The callbacks that take part in learning."""
 ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
@@ -55,7 +55,7 @@ COMPILED = (
 """The algorithms whose steps are compiled."""
 LASTING = ("normalize_reward",)
 """The wrappers that have a state to save."""
-NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher")
+NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher", "teacher")
 BY_RLLIB = ("critic_leaves", "forks", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     **{f"distribution {name}": ("masks",) for name in ("beta", "gaussian", "squashed_gaussian")},
@@ -83,10 +83,12 @@ INAPPLICABLE = {
     "algorithm rllib-tqc": (*BY_RLLIB, "deterministic", "learns", "masks", "spaces", "truncation"),
     "algorithm td3": ("masks",),
     "algorithm td3_bc": ("masks", "truncation"),
+    "callback curriculum": ("never_stops_a_run",),
     "env cutting_2d": ("time_limit", "vector_env"),
     "env factory": ("vector_env",),
     "env gymnasium": ("vector_env",),
     "env pettingzoo": ("chance", "time_limit", "vector_env"),
+    "teacher uniform": ("altered_states",),
     "wrapper normalize_reward": ("gymnasium",),
 }
 """Checks that are waived or have nothing to check, beside those that their kind or the core explains."""

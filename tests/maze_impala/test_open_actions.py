@@ -51,12 +51,12 @@ def test_actors_send_the_log_probabilities_of_the_parameters_that_acted(quick, m
     more = {"algorithm.num_actors": 1, "algorithm.actors_batch_size": 1, "model.orthogonal_init": False}
     run = quick(Turns, "impala", values | more).run
     policy = copy.deepcopy(run.policy)
-    actor = Actor(policy, run.env_builder("training"), 3, 2, STEPS)
+    actor = Actor(policy, run.env_builder("training"), 3, 2, STEPS, 2)
     actor.setup(0)
     weights, noise = [], torch.Generator().manual_seed(1)
     for job in range(8):
         arrays = {key: leaf.copy() for key, leaf in state_arrays(policy).items()}
-        rollout = actor.run(job, Shared(job + 1, arrays))
+        rollout = actor.run((job, None), Shared(job + 1, arrays))
         carried = carried_rows(rollout)
         own = np.zeros(rollout.extra["log_prob"].shape, bool) if carried is None else ~np.isnan(carried)
         assert own[1:].sum() == 0

@@ -14,7 +14,7 @@ def made_sweep(*runs, total=4, steps=100):
     its = [SweepRun("", 0, Path(), Path(), state) for state, _ in runs]
     for run, (_, done) in zip(its, runs, strict=True):
         run.epochs += [{"epoch": 1, "env_steps": done}] if done != 0 else []
-    return Made(trials=[Made(config=config, runs=its)], total_runs=total)
+    return Made(trials=[Made(until=None, config=config, runs=its)], total_runs=total)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What is in the page: episodes as `maze rollout` plays them, and nothing that the files of a run only claim."""
 
+import base64
 import json
 
 import numpy as np
@@ -15,6 +16,7 @@ from maze_view.play import played
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from maze_core.run.saved.saved_run import fork
 
 
 class Masked(Env):
@@ -185,3 +187,14 @@ def test_the_events_of_each_episode_are_beside_its_steps(quick):
         sheets = [step for step, name, _ in data["events"] if name == "fresh_sheet"]
         assert sheets == np.flatnonzero(each.trajectory.rewards == -1).tolist()
         assert len([name for _, name, _ in data["events"] if name == "stock"]) == 6
+
+
+def test_runs_and_their_forks_are_drawn_as_a_family(view, quick, tmp_path):
+    parent = quick("CartPole-v1", "a2c")
+    parent.train()
+    fork(parent.run_dir, ["algorithm.lr=0.02", "algorithm.n_epochs=3"], run_dir=tmp_path / "child")
+    _, data = view(parent.run_dir, tmp_path / "child")
+    picture = base64.b64decode(data["family"].partition(",")[2]).decode()
+    assert "2 runs and who goes on from whom" in picture
+    assert "lr over the steps" in picture
+    assert view(parent.run_dir)[1]["family"] == ""

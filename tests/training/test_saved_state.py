@@ -58,7 +58,7 @@ CASES = [
     ("dqn", f"{COLLECTOR}/replay/steps", {}, "replay/steps should be an integer from 0, but is a mapping of 0"),
     ("dqn", f"{COLLECTOR}/exploration/rngs", [], "random numbers for 0 rows"),
     ("impala", "algorithm/under_way/0", 10**12, "requests are not those of its actors"),
-    ("impala", "algorithm/actors/jobs/0/2", None, "jobs/0/2 should be an integer from 0, but is null"),
+    ("impala", "algorithm/actors/jobs/0/2", None, "jobs/0/2 should be a list of 2, but is null"),
     ("es", "algorithm/next_pair", 2**53, "next_pair should be an integer from 0"),
 ]
 MISSING = {

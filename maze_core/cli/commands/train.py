@@ -185,7 +185,7 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
         str | None,
         "--preset",
         "NAME",
-        "A preset's name, or none; default: the preset with the environment's name.",
+        "A preset's name or file (.yaml), or none; default: the preset with the environment's name.",
     ),
     (
         "set_",

@@ -199,7 +199,7 @@ def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> li
     commands = []
     if summary.outcome != "failed":
         commands.append(f"maze eval {folder}{'' if run.config.evaluation_episodes else ' --episodes 20'}")
-    goes_on = (summary.outcome == "interrupted" or run.out_of_time) and not run.finished
+    goes_on = (summary.outcome == "interrupted" or run.paused) and not run.finished
     if goes_on and (run.run_dir / "checkpoints" / "last").exists():
         commands.append(f"maze resume {folder}")
     if "tensorboard" in run.config.callbacks:

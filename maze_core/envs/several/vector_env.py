@@ -17,6 +17,7 @@ from maze_core.envs.checks import (
     failure,
     first_bad_row,
     is_number,
+    naming,
     non_finite,
     not_a_number,
     place,
@@ -26,6 +27,7 @@ from maze_core.envs.checks import (
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.info_columns import InfoColumns
+from maze_core.envs.parameters import SEED, EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count
 from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
@@ -36,7 +38,7 @@ from maze_core.envs.wrappers.carry import recall, remembered
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
     from maze_core.envs.wrappers.carry import Memory
 
     MakeAgents = Callable[[int], MultiAgentEnv]
@@ -66,7 +68,8 @@ class AgentsVectorEnv:
         agent_ids: bool = False,
         info_columns: Sequence[str] = (),
     ) -> None:
-        self.first_index = first_index
+        self.first_index, self._builder = first_index, getattr(make, "__self__", None)
+        self._parameters = EpisodeParameters(copies, self._builder)
         self.envs, self._layout = _build(make, range(first_index, first_index + copies), agent_ids)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the agents of each copy."""
@@ -88,7 +91,7 @@ class AgentsVectorEnv:
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
-        self._seeds = seeds
+        self._seeds = self._parameters.planned(seeds)
         self._begin(np.zeros(len(self.envs), np.int64))
         for c in range(len(self.envs)):
             outcome = self._reset(c)
@@ -147,6 +150,7 @@ class AgentsVectorEnv:
             "observation": copy_tree(self._current),
             "acting": self._acting.copy(),
             "memory": list(self.episode_memory),
+            **self._parameters.state(),
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
@@ -158,7 +162,8 @@ class AgentsVectorEnv:
             ConfigError: the state has another number of copies.
         """
         lengths = check_count(state, len(self.envs))
-        self._seeds = seeds
+        self._seeds = self._parameters.planned(seeds)
+        self._parameters.load(state)
         self._begin(np.array(state["episode"], np.int64))
         self._log.load(state)
         self.load_memory(state["memory"])
@@ -182,6 +187,10 @@ class AgentsVectorEnv:
         """Restore the result of `memory()`; copies without an entry keep their memory."""
         for layers, each in zip(self._lasting, memory, strict=False):
             recall(layers, each)
+
+    def instruct(self, plan: EpisodePlan) -> None:
+        """Let the episodes that begin from now on have these parameters."""
+        self._parameters.plan = plan
 
     def close(self) -> None:
         """Close the environments; safe to call twice."""
@@ -216,7 +225,10 @@ class AgentsVectorEnv:
     def _reset(self, c: int) -> Round:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
-        seed = self._seeds(self.first_index + c, int(self._episode[c]))
+        index, number = self.first_index + c, int(self._episode[c])
+        seed, values = self._seeds(index, number), self._parameters.begin(c, index, number)
+        if values is not None:
+            seed = self._adjust(c, values, seed)
         self.episode_memory[c] = remembered(self._lasting[c])
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
@@ -224,6 +236,25 @@ class AgentsVectorEnv:
         for events in self._events[c]:
             events.clear()
         return outcome
+
+    def _adjust(self, c: int, values: Values, seed: int) -> Any:
+        """Let copy c have these parameters, and return the seed of its episode."""
+        with naming(self._place(c)):
+            arguments = self._parameters.set(c, self.envs[c], values)
+            if arguments is not None:
+                self._rebuild(c, arguments)
+                self._parameters.set(c, self.envs[c], values)
+        return values.get(SEED, seed)
+
+    def _rebuild(self, c: int, arguments: Mapping[str, Any]) -> None:
+        """Put another environment in the place of copy c, with what the wrappers remember."""
+        old, memory = self.envs[c], remembered(self._lasting[c])
+        self.envs[c] = new = rebuilt(
+            self._builder, self.first_index + c, arguments, old, lambda make, k: make.agents_env(k)
+        )
+        release(old)
+        self._lasting[c], self._events[c] = lasting_parts(new), events_of(new)
+        recall(self._lasting[c], memory)
 
     def _play(self, c: int, chosen: list[Any]) -> Round:
         """Step copy c with the actions of its agents that act; `chosen`: the actions of all rows."""
@@ -343,7 +374,8 @@ class AgentsVectorEnv:
         self._returns[rows], self._decisions[rows], self._waited[rows] = 0.0, 0, 1
         score = self.envs[c].score(returns)
         metrics |= {**outcome.metrics, **kpis, **told}
-        return Episode(self.first_index + c, number, float(score), length, metrics, summary)
+        now = self._parameters.now[c]
+        return Episode(self.first_index + c, number, float(score), length, metrics, summary, now)
 
     def _end_infos(self, c: int, took_part: Collection[str]) -> dict[str, float]:
         """Return the sums of the numbers of `info` of an episode that has just ended: of each agent, and their mean."""

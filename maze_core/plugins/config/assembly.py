@@ -19,7 +19,7 @@ from maze_core.plugins.config.own_classes import by_path, check_classes
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
-from maze_core.plugins.config.presets import Preset, choose, package
+from maze_core.plugins.config.presets import Preset, choose, package, preset_file
 from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge, parse_assignment
 from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.run import RunConfig
@@ -136,6 +136,8 @@ class Assembly:
         name = algorithm.get("name") if isinstance(algorithm, dict) else None
         if preset == "none" or not isinstance(name, str):
             return None
+        if preset.endswith(".yaml"):
+            return preset_file(Path(preset), name)
         env_id = env.get("id") if isinstance(env, dict) else None
         try:
             plugin = self.load("algorithm", name)

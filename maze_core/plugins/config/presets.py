@@ -96,6 +96,14 @@ def choose(preset: str, env_id: str | None, algorithm: str, preset_folders: Sequ
     raise ConfigError(f"{algorithm} has no preset {preset!r}; {nearest(preset, known)}", "preset")
 
 
+def preset_file(file: Path, algorithm: str) -> Preset:
+    """Return the preset in a file that the user has named; what it names is no more trusted for that."""
+    content = read_yaml(file)
+    if (meant := algorithm_of(content, algorithm)) != algorithm:
+        raise ConfigError(f"{file} is for the algorithm {meant}, not for {algorithm}", "preset")
+    return Preset(file, content, PresetFolder(file.parent, trusted=False))
+
+
 def named_presets(
     algorithm: str,
     preset_folders: Sequence[PresetFolder],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from itertools import product
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
+from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny, model_validator
 
 from maze_core.base.metrics import RETURN
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
 from maze_core.plugins.config.params import Duration, SideBySide
+
+Value = bool | int | float | str
+"""Of a parameter of an environment."""
 
 
 class AlgorithmConfig(PluginConfig):
@@ -40,6 +44,25 @@ class EvaluationConfig(ConfigModel):
     max_episode_steps: PositiveInt | None = 108_000
     """Steps after which an evaluation episode is cut, for environments without a time limit. It counts with its return
     so far. None: never. The default is the limit of Atari without frame skip, the longest in common use."""
+    parameters: tuple[dict[str, Value], ...] | dict[str, tuple[Value, ...]] = ()
+    """Parameters of the environment that the episodes have in turn: a list such as `[{size: 9}, {size: 16}]`, or a grid
+    such as `{size: [9, 16], wind: [0, 1]}`. The metrics have each, as `eval/size=16/return_mean`. Empty: the
+    environment is as it was built."""
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        if self.n_episodes is not None and self.n_episodes < len(self.rows):
+            raise ValueError(f"n_episodes is {self.n_episodes}, and `parameters` has {len(self.rows)} entries")
+        if len({frozenset(row) for row in self.rows}) > 1:
+            raise ValueError("each entry of `parameters` has to name the same parameters")
+        return self
+
+    @property
+    def rows(self) -> tuple[dict[str, Value], ...]:
+        """The parameters, with a grid written out."""
+        if isinstance(self.parameters, tuple):
+            return self.parameters
+        return tuple(dict(zip(self.parameters, row, strict=True)) for row in product(*self.parameters.values()))
 
 
 class ScoreConfig(ConfigModel):
@@ -115,4 +138,4 @@ class RunConfig(ConfigModel):
     def evaluation_episodes(self) -> int:
         """Episodes of one evaluation; 0: nothing is evaluated."""
         own = self.evaluation.n_episodes
-        return self.algorithm.evaluation_episodes if own is None else own
+        return max(self.algorithm.evaluation_episodes, len(self.evaluation.rows)) if own is None else own

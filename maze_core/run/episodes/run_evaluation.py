@@ -17,7 +17,7 @@ from maze_core.envs.wrappers.carry import cycled
 from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.run.episodes.event_statistics import event_histograms
-from maze_core.run.episodes.statistics import summarize
+from maze_core.run.episodes.statistics import by_parameters, summarize
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
@@ -98,7 +98,8 @@ class RunEvaluation:
             self._env.load_memory(before)
         cut = self._endless.cut(episodes)
         self.histograms = event_histograms(episodes, "eval")
-        return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
+        metrics = {**summarize(episodes, "eval"), **by_parameters(episodes, "eval"), **cut}
+        return {**metrics, "time/evaluation_seconds": time.perf_counter() - started}
 
     def _play(
         self,

@@ -10,10 +10,12 @@ from maze_core.base.errors import PluginError
 from maze_core.base.metrics import as_number, deviation, mean
 from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, check_state, varies
 from maze_core.base.terminal_text import shown
+from maze_core.envs.parameters import Plain
 from maze_core.envs.vector import Episode
 from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
 
 if TYPE_CHECKING:
+    from maze_core.base.seeding import Values
     from maze_core.envs.events.histograms import Histogram
 
 
@@ -28,7 +30,7 @@ class _Events:
 
 _ANY = Number(finite=False)
 _VALUES = Entries(Each(_ANY))
-_ROW = [Count(), Count(), _ANY, Count(), Entries(_ANY), OrNone(_Events())]
+_ROW = [Count(), Count(), _ANY, Count(), Entries(_ANY), OrNone(_Events()), OrNone(Entries(Plain()))]
 """The forms of the recorded values and of an episode in a saved state."""
 
 
@@ -51,6 +53,21 @@ def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
     }
 
 
+def by_parameters(episodes: list[Episode], prefix: str) -> dict[str, float]:
+    """Return the mean return, and the rate of success, of the episodes with equal parameters of the environment."""
+    groups: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if episode.parameters:
+            label = ",".join(f"{name}={value}" for name, value in episode.parameters.items())
+            groups.setdefault(label, []).append(episode)
+    found = {}
+    for label, its in groups.items():
+        found[f"{prefix}/{label}/return_mean"] = mean([each.episode_return for each in its])
+        if successes := [each.metrics["success"] for each in its if "success" in each.metrics]:
+            found[f"{prefix}/{label}/success"] = mean(successes)
+    return found
+
+
 class EpochStatistics:
     """Collects the episodes finished in training and further values during one epoch."""
 
@@ -61,6 +78,8 @@ class EpochStatistics:
         """True from the report of an epoch to the beginning of the next: what is recorded then belongs to neither."""
         self.histograms: dict[str, Histogram] = {}
         """Those of the last epoch's events, by metric name."""
+        self.finished: list[Episode] = []
+        """The episodes of the last epoch."""
 
     def add(self, episodes: Iterable[Episode]) -> None:
         """Count finished episodes."""
@@ -88,7 +107,7 @@ class EpochStatistics:
         metrics = summarize(self._episodes, "train")
         metrics |= {name: mean(values) for name, values in self._values.items()}
         self.histograms = event_histograms(self._episodes, "train")
-        self._episodes, self._values = [], {}
+        self.finished, self._episodes, self._values = self._episodes, [], {}
         return metrics
 
     def state(self) -> dict[str, Any]:
@@ -107,13 +126,16 @@ class EpochStatistics:
 def _row(episode: Episode) -> list[Any]:
     """Return an episode as plain values."""
     numbers = [episode.env_index, episode.episode_number, episode.episode_return, episode.length]
-    return [*numbers, dict(episode.metrics), None if episode.events is None else episode.events.state()]
+    events = None if episode.events is None else episode.events.state()
+    return [*numbers, dict(episode.metrics), events, episode.parameters and dict(episode.parameters)]
 
 
-def _episode(index: int, number: int, total: float, length: int, metrics: dict[str, float], events: Any) -> Episode:
+def _episode(
+    index: int, number: int, total: float, length: int, metrics: dict[str, float], events: Any, values: Values | None
+) -> Episode:
     """Return the episode whose `_row` this is."""
     if events is not None:
         from maze_core.envs.events.event import EventSummary
 
         events = EventSummary.load(events)
-    return Episode(index, number, total, length, metrics, events)
+    return Episode(index, number, total, length, metrics, events, values)

@@ -23,7 +23,8 @@ def conformance(kind: str, name: str) -> Callable[..., None]:
     """Return a parametrised pytest function with one case per check of an installed plugin.
 
     Args:
-        kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy`, `searcher` or `command`.
+        kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy`, `searcher`, `teacher` or
+            `command`.
         name: its entry-point name.
     """
     from maze_devkit.testing import test_function

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,13 @@ _OF_OTHERS = ("env", "rngs", "noise", "memory", "order", "bit_generator")
 """Parts of a state that belong to the core: it checks them itself."""
 
 
-def altered(state: Any, plain: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield copies of a state in which one leaf is another one, and which. `plain`: only numbers, texts and None."""
-    for path in _leaves(state):
+def altered(state: Any, plain: bool = False, most: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield copies of a state in which one leaf is another one, and which.
+
+    `plain`: only numbers, texts and None; `most`: of so many leaves, of all parts of the state.
+    """
+    paths = list(_leaves(state))
+    for path in paths[:: math.ceil(len(paths) / (most or len(paths)))]:
         leaf = state
         for key in path:
             leaf = leaf[key]
@@ -76,7 +81,7 @@ def of_wrappers(build: Callable[[Subject, int], Env]) -> Check:
                 if _takes(env, changed):
                     _steps(env, what)
 
-    return _check(check, "A state of a wrapper")
+    return altered_states(check, "A state of a wrapper")
 
 
 def _takes(env: Env, memory: Any) -> bool:
@@ -116,7 +121,14 @@ def _algorithm(subject: Subject) -> None:
             shutil.rmtree(copied)
 
 
-def _check(check: Callable[[Subject], None], what: str) -> Check:
+def saved_and_read(state: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a state as it comes back from a checkpoint, which is written to a folder."""
+    write_checkpoint(folder / "checkpoints" / "last", Checkpoint({}, state))
+    return read_checkpoint(folder / "checkpoints" / "last").state
+
+
+def altered_states(check: Callable[[Subject], None], what: str) -> Check:
+    """Return the check of saved states in which one value is another one; `what`: whose."""
     return Check(
         "altered_states",
         f"{what} in which one value is another one is refused when it is restored, or taken.",
@@ -127,4 +139,4 @@ def _check(check: Callable[[Subject], None], what: str) -> Check:
     )
 
 
-OF_ALGORITHMS = _check(_algorithm, "A saved state of the algorithm")
+OF_ALGORITHMS = altered_states(_algorithm, "A saved state of the algorithm")

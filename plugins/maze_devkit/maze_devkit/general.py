@@ -32,6 +32,7 @@ BASES = {
     "policy": ("maze_core.collect.policies.base", "ActingPolicy"),
     "distribution": ("maze_core.models.distributions.family", "Family"),
     "searcher": ("maze_sweep.searchers.base", "Searcher"),
+    "teacher": ("maze_curricula.teacher", "Teacher"),
 }
 """The module of each kind's base class; other kinds act through hooks and need none."""
 WITH_TORCH = ("algorithm", "model", "distribution", "memory", "callback")

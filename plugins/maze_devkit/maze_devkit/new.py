@@ -22,7 +22,8 @@ def new(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", help="algorithm, env, wrapper, model, runner, callback, policy, searcher or command."
+            metavar="KIND",
+            help="algorithm, env, wrapper, model, runner, callback, policy, searcher, teacher or command.",
         ),
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="What users will type, such as my_algo.")],

@@ -27,6 +27,7 @@ PROMISED = (
     "maze_core.plugins.config.external_fields",
     "maze_core.plugins.config.params",
     "maze_core.plugins.config.run",
+    "maze_core.plugins.config.validation",
     "maze_core.plugins.hookspecs",
     "maze_core.envs.builder",
     "maze_core.envs.codecs",
@@ -34,6 +35,7 @@ PROMISED = (
     "maze_core.envs.events.histograms",
     "maze_core.envs.in_process",
     "maze_core.envs.masks",
+    "maze_core.envs.parameters",
     "maze_core.envs.several.actors",
     "maze_core.envs.several.agents",
     "maze_core.envs.several.wrapped",
@@ -78,6 +80,9 @@ PROMISED = (
     "maze_core.run.episodes.statistics",
     "maze_core.run.progress",
     *LIBRARIES,
+    "maze_curricula.outcomes",
+    "maze_curricula.space",
+    "maze_curricula.teacher",
     "maze_devkit",
     "maze_es.evaluations",
     "maze_es.evaluator",
@@ -97,8 +102,8 @@ PROMISED = (
     "maze_sweep.searchers.space",
 )
 """Modules, and packages with all of their modules."""
-_PROVIDERS = ("maze_core", *LIBRARIES, "maze_devkit", "maze_es", "maze_recordings", "maze_sweep")
-_WHOLE = ("maze_core",)
+_PROVIDERS = ("maze_core", *LIBRARIES, "maze_curricula", "maze_devkit", "maze_es", "maze_recordings", "maze_sweep")
+_WHOLE = ("maze_core", "maze_curricula")
 """Packages whose own names are promised, but not their modules."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,20 +10,25 @@ import torch
 from maze_onpolicy import JobSampler, Sampler, all_rows, load_arrays
 
 from maze_core import Count, EpisodeSeeds, NetworkAgent, Purpose, distribution_of, take_rows, to_tensors, vector_env
-from maze_core.base.seeding import integer_seed
+from maze_core.base.saved_state import OrNone
+from maze_core.base.seeding import EpisodePlan, Values, integer_seed
 from maze_core.base.tree import flat_rows
 from maze_core.data.rollout import carried_rows
+from maze_core.envs.parameters import PARAMETERS
+from maze_core.envs.vector import instruct
 
 if TYPE_CHECKING:
     from maze_core import EnvBuilder, Policy, Rollout, Shared, VectorEnv
 
 
+Job = tuple[int, Sequence[Values] | None]
+"""The number of a rollout, which determines the noise of the actions, and the parameters of the episodes that begin."""
 LOG_PROB = "log_prob"
 """Where a rollout has the log-probabilities of its actions."""
 
 
 class Actor:
-    """The task of IMPALA's workers. A job is the number of a rollout, which determines the noise of the actions.
+    """The task of IMPALA's workers.
 
     Args:
         policy: the acting policy, on the CPU; parameters are loaded into it. Actors in one process may share it.
@@ -30,13 +36,14 @@ class Actor:
         seed: the run's seed.
         num_envs: N, environments stepped together.
         n_steps: T, steps in one rollout.
+        total: the number of environments of all actors.
     """
 
-    def __init__(self, policy: Policy, builder: EnvBuilder, seed: int, num_envs: int, n_steps: int) -> None:
+    def __init__(self, policy: Policy, builder: EnvBuilder, seed: int, num_envs: int, n_steps: int, total: int) -> None:
         self._policy, self._builder = policy, builder
-        self._seed, self._num_envs, self._n_steps = seed, num_envs, n_steps
+        self._seed, self._num_envs, self._n_steps, self._total = seed, num_envs, n_steps, total
 
-    job_form = Count()
+    job_form = (Count(), OrNone(PARAMETERS))
 
     def setup(self, worker: int) -> None:
         """Build the environments."""
@@ -45,7 +52,7 @@ class Actor:
         self._version = 0
         self._rollouts = JobSampler(self._sampler)
 
-    def run(self, job: int, shared: Shared) -> Rollout:
+    def run(self, job: Job, shared: Shared) -> Rollout:
         """Collect one rollout with the newest parameters.
 
         `extra` holds as `log_prob` the log-probabilities of the actions under the policy that chose them, [T, N].
@@ -53,8 +60,11 @@ class Actor:
         if shared.version != self._version:
             load_arrays(self._policy, shared.arrays)
             self._version = shared.version
-        self._noise.manual_seed(integer_seed(self._seed, Purpose.ACTOR, job))
-        rollout = self._rollouts.collect(job)
+        number, plan = job
+        if plan is not None:
+            instruct(self._env, EpisodePlan(tuple(plan), self._total))
+        self._noise.manual_seed(integer_seed(self._seed, Purpose.ACTOR, number))
+        rollout = self._rollouts.collect(number)
         rollout.extra[LOG_PROB] = self._log_prob(rollout)
         rollout.version = self._version
         return rollout

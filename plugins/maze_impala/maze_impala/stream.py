@@ -32,8 +32,10 @@ class TrajectoryStream:
         run.hooks.announce("change_rollout")
         self._run, self._config = run, config
         policy = copy.deepcopy(run.policy).cpu()
-        actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
+        envs, total = config.envs_per_actor, config.num_actors * config.envs_per_actor
+        actor = Actor(policy, run.env_builder("training"), run.seed, envs, config.n_rollout_steps, total)
         self._actors = run.workers(actor, config.num_actors)
+        run.environments.deal(total)
         self._results = OrderedResults(self._actors)
         self._rollout: Rollout | None = None
         """The rollouts of a batch side by side, in arrays that every update reuses."""
@@ -50,7 +52,8 @@ class TrajectoryStream:
         config, run = self._config, self._run
         version = self._actors.share(state_arrays(run.policy))
         while len(self._under_way) < config.rollouts_under_way:
-            self._under_way.append(self._actors.submit(self._asked))
+            plan = run.environments.plan
+            self._under_way.append(self._actors.submit((self._asked, plan and [dict(each) for each in plan.rows])))
             self._asked += 1
         for place in range(config.rollouts_per_batch):
             result = self._results.of(self._under_way.popleft())

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core import EnvBuilder, EpisodeSeeds, Rollout, Shared, Tree, VectorEnv
+    from maze_core.base.seeding import EpisodePlan
     from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.checks import MakeEnv
     from maze_core.envs.vector import Episode
     from maze_core.envs.wrappers.carry import Memory
+
+
+_POSITION = ("episode", "length", "acting", "parameters")
+"""What a recorded state says about where the episodes stand."""
 
 
 class Game(Protocol):
@@ -163,6 +168,13 @@ class EnvShare:
         begun = [episode.env_index - env.first_index for episode in result.episodes]
         return Stepped(result.episodes, {number: env.episode_memory[number] for number in begun}, steps.sent())
 
+    def instruct(self, moves: int, plan: EpisodePlan) -> bool | None:
+        """Let the episodes that begin from now on have these parameters."""
+        if self._moves != moves:
+            return None
+        self._env.instruct(plan)
+        return True
+
     # Several steps in one job
 
     def assign(self, content: bytes) -> bool:
@@ -227,7 +239,7 @@ class EnvShare:
             begin()
         self._moves = moves
         state = self._env.state()
-        position: dict[str, Any] = {name: state[name] for name in ("episode", "length", "acting") if name in state}
+        position: dict[str, Any] = {name: state[name] for name in _POSITION if name in state}
         said = [(str(each.message), each.category) for each in caught]
         return Begun(obs, position, self._env.episode_memory, said)
 

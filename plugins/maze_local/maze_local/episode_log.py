@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.tree import copy_tree
+from maze_core.envs.parameters import EpisodeParameters
 from maze_core.envs.recorded_state import StepLog
 from maze_core.envs.spaces import allocate, space_specs
 
@@ -40,6 +41,8 @@ class EpisodeLog:
         self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
         self.memory: list[Memory] = [[] for _ in range(num_envs)]
         """What each environment's wrappers remembered when its current episode began."""
+        self.parameters = EpisodeParameters(num_envs)
+        """The parameters of the episodes."""
 
     def begin(self) -> None:
         """Forget all steps: new episodes have begun."""
@@ -50,11 +53,13 @@ class EpisodeLog:
 
         Args:
             envs: their numbers.
-            position: `episode` and `length` of the unfinished episodes, and `acting` of several agents, as in `state`.
+            position: `episode` and `length` of the unfinished episodes, `acting` of several agents, and `parameters`
+                where these change, as in `state`.
             obs: their current observations.
             memory: what their wrappers remembered when their episodes began.
         """
         self._episode[envs], self._length[envs], self.memory[envs] = position["episode"], position["length"], memory
+        self.parameters.now[envs] = position.get("parameters", self.parameters.now[envs])
         self.see(envs, obs, position.get("acting"))
 
     def see(self, envs: slice, obs: Tree, acting: np.ndarray | None = None) -> None:
@@ -81,6 +86,8 @@ class EpisodeLog:
             self._episode += ended.sum(0)
             self._length[some] = ended[::-1].argmax(0)[some]
             self._log.keep(int(self._length.max()))
+            for env in np.flatnonzero(some).tolist():
+                self.parameters.begin(env, env, int(self._episode[env]))
 
     def state(self) -> dict[str, Any]:
         """Return the unfinished episodes, as `SerialVectorEnv.state` does for the same environments."""
@@ -91,6 +98,7 @@ class EpisodeLog:
             "observation": copy_tree(self.observation),
             **({"acting": self._acting.copy()} if self._agents else {}),
             "memory": list(self.memory),
+            **self.parameters.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:

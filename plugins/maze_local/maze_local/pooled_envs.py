@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from maze_local.step_arrays import StepArrays, step_specs
 
 if TYPE_CHECKING:
     from maze_core import ActingPolicy, EnvBuilder, EpisodeSeeds, Policy, Task
+    from maze_core.base.seeding import EpisodePlan
     from maze_core.collect.pools.workers import Arrays, WorkerPool
     from maze_core.envs.checks import MakeEnv
     from maze_core.envs.vector import Episode, StepResult
@@ -115,7 +117,7 @@ class PooledVectorEnv:
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
         # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.
-        method = EnvShare.begin if self._seeds is None else EnvShare.reset
+        method, seeds = EnvShare.begin if self._seeds is None else EnvShare.reset, self._planned(seeds)
         self._begin(method, seeds, [self._pending[envs] for envs in self._envs], out)
         self._episode_log.begin()
 
@@ -149,7 +151,7 @@ class PooledVectorEnv:
         Warns and raises like `SerialVectorEnv.restore`.
         """
         check_count(state, self._count)
-        self._begin(EnvShare.restore, seeds, [self._share_of(state, envs) for envs in self._envs], out)
+        self._begin(EnvShare.restore, self._planned(seeds), [self._share_of(state, envs) for envs in self._envs], out)
         self._episode_log.load(state)
 
     def memory(self) -> list[Memory]:
@@ -161,6 +163,13 @@ class PooledVectorEnv:
     def load_memory(self, memory: list[Memory]) -> None:
         """Restore the result of `memory()` at the next reset."""
         self._pending = memory
+
+    def instruct(self, plan: EpisodePlan) -> None:
+        """Let the episodes that begin from now on have these parameters."""
+        self._episode_log.parameters.plan = plan
+        if self._seeds is not None:
+            self._seeds = replace(self._seeds, plan=plan)
+            self._ask(EnvShare.instruct, [(self._moves, plan)] * len(self._envs))
 
     def close(self) -> None:
         """Close the environments and end the workers; safe to call twice."""
@@ -248,6 +257,10 @@ class PooledVectorEnv:
             return self._dumps(work)
         except (pickle.PicklingError, AttributeError, TypeError):
             return None
+
+    def _planned(self, seeds: EpisodeSeeds) -> EpisodeSeeds:
+        """Return the seeds with the parameters of the episodes, which go to the workers with them."""
+        return self._episode_log.parameters.planned(seeds)
 
     # Jobs
 

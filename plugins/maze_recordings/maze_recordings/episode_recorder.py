@@ -14,6 +14,7 @@ from maze_core import EpisodeSeeds, NetworkAgent, Purpose, Trajectory, generator
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.parameters import SEED
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
@@ -153,9 +154,16 @@ class _Recording:
         """Return the parts of the agents in an episode that has just ended, those of one agent after the other."""
         if not self._agents:  # the environment has summed its rewards exactly
             (whole,) = self._parts[episode.env_index]
-            return (replace(whole, episode_return=episode.episode_return),)
+            return (self._set(replace(whole, episode_return=episode.episode_return), episode),)
         rows = range(episode.env_index * self._agents, (episode.env_index + 1) * self._agents)
-        return tuple(part for row in rows for part in self._parts[row])
+        return tuple(self._set(part, episode) for row in rows for part in self._parts[row])
+
+    def _set(self, part: Trajectory, episode: Episode) -> Trajectory:
+        """Return a part of an episode with the parameters that the environment had, one of which may be its seed."""
+        if (values := episode.parameters) is None:
+            return part
+        seed = int(values.get(SEED, part.seed or 0)) if part.seed is not None else None
+        return replace(part, parameters=values, seed=seed)
 
     def _trajectory(self, row: int, final: Tree, terminated: bool) -> Trajectory:
         """Return the part of a row's agent that has just ended."""

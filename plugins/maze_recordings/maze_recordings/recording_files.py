@@ -96,6 +96,8 @@ class EpisodeRecord:
     """The seed passed to the environment's `reset`; None if unknown."""
     crc32: dict[str, int]
     """The checksum of this episode's rows in each array."""
+    parameters: dict[str, bool | int | float | str] | None = None
+    """Those of the environment; None where they do not change."""
 
     def rows(self, column: str) -> int:
         """Return the number of this episode's rows in an array."""
@@ -260,6 +262,9 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
 def _record(data: Any) -> EpisodeRecord:
     record = EpisodeRecord(**data)
     if not isinstance(record.crc32, dict) or not (record.seed is None or is_seed(record.seed)):
+        raise ValueError("wrong types")
+    values = record.parameters or {}
+    if not isinstance(values, dict) or not all(isinstance(each, bool | int | float | str) for each in values.values()):
         raise ValueError("wrong types")
     sound = all(map(is_count, [record.length, *record.crc32.values()])) and record.length
     if not sound or type(record.terminated) is not bool or type(record.truncated) is not bool:

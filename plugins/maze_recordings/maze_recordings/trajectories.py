@@ -84,6 +84,7 @@ class Trajectories(Sequence[Trajectory]):
             record.episode_return,
             record.seed,
             None if self.wrapped_rewards is None else self.wrapped_rewards[rows],
+            record.parameters,
         )
 
     def observation_rows(self, rows: np.ndarray) -> np.ndarray:

@@ -222,6 +222,7 @@ def encode_episode(description: Description, trajectory: Trajectory) -> tuple[di
         episode_return=float(trajectory.episode_return),
         seed=seed,
         crc32=map_tree(checksum, columns),
+        parameters=None if trajectory.parameters is None else dict(trajectory.parameters),
     )
     return columns, record
 

@@ -11,7 +11,8 @@ from maze_core import ConfigError
 from maze_core.base.interruption import Preemption, graceful_interrupts
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.closing import releasing
-from maze_core.plugins.config.assembly import part_config
+from maze_core.plugins.config.assembly import Assembly, part_config
+from maze_sweep.lines import write_best
 from maze_sweep.plan import SweepPlan, make_plan, read_plan
 from maze_sweep.pool import JobEnd, open_pool
 from maze_sweep.ranking import check_ranked
@@ -76,6 +77,7 @@ def execute_sweep(
         with releasing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt) as preemption:
             sweep.begin()
             sweep.carry_out(pool, watch or _say_nothing)
+        write_best(sweep, Assembly(load))
     return sweep, preemption
 
 

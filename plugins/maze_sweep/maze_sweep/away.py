@@ -35,8 +35,8 @@ def copy_of(job: SweepJob) -> str | None:
 
 
 def check_source(job: SweepJob) -> None:
-    """Raise ConfigError if a job begins from a run that has no copy where it will run."""
-    if job.init_from is not None and Path(job.init_from).parent != Path(job.run_dir).parent:
+    """Raise ConfigError if a job takes the weights of a run that has no copy where it will run."""
+    if job.init_from is not None:
         raise ConfigError(
             f"{job.init_from} is not on the machines that run the sweep, which have no disk in common",
             "--init-from",
@@ -54,10 +54,10 @@ def execute_away(job: SweepJob) -> tuple[JobEnd, bytes]:
         mine = replace(job, run_dir=str(root / job.name), log=str(root / f"{job.name}.log"))
         with suppress(ConfigError):  # there is no copy yet
             _fetch(copy_of(job), root / job.name)
-        if job.init_from is not None and not (root / job.name).exists():
-            source = replace(job, name=Path(job.init_from).name)
+        if job.fork_of is not None and not (root / job.name).exists():
+            source = replace(job, name=Path(job.fork_of).name)
             _fetch(copy_of(source), root / source.name)
-            mine = replace(mine, init_from=str(root / source.name))
+            mine = replace(mine, fork_of=str(root / source.name))
         end = execute(mine)
         os.chdir("/")  # the folder is about to be removed
         output = b""

@@ -9,7 +9,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.subject import Subject
 
-from maze_sweep.searchers.base import Search, Wait
+from maze_sweep.searchers.base import Done, Search, Wait, Whole
 from maze_sweep.searchers.space import Choices, Point, Range
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _SPACES: dict[str, dict[str, Choices | Range]] = {
     "ranges": {"algorithm.gamma": Range(0.9, 0.99), "algorithm.lr": Range(1e-5, 1e-2, log=True), "steps": Range(1, 9)},
 }
 _TRIALS = 6
+_WHOLE = Whole(10_000.0, "steps")
 
 
 def _search(subject: Subject, part: str, folder: str) -> tuple[Searcher, Search, int] | None:
@@ -28,13 +29,14 @@ def _search(subject: Subject, part: str, folder: str) -> tuple[Searcher, Search,
 
     where = subject.folder / folder
     where.mkdir(parents=True, exist_ok=True)
-    search = Search(space=_SPACES[part], seed=3, trials=_TRIALS, maximize=True, folder=where)
-    searcher = subject.build()
-    try:
-        return searcher, search, searcher.setup(search)
-    except ConfigError:
-        searcher.close()
-        return None
+    for trials in (_TRIALS, None):  # some have a number of their own
+        search = Search(_SPACES[part], 3, trials, True, where, _WHOLE)
+        searcher = subject.build()
+        try:
+            return searcher, search, searcher.setup(search)
+        except ConfigError:
+            searcher.close()
+    return None
 
 
 def _points(subject: Subject, part: str, folder: str) -> list[Point] | None:
@@ -42,15 +44,31 @@ def _points(subject: Subject, part: str, folder: str) -> list[Point] | None:
     if found is None:
         return None
     searcher, _, trials = found
-    points = []
+    points: list[Point] = []
     with closing(searcher):
+        budgets: list[float | None] = []
         for number in range(trials):
             point = searcher.ask(number)
+            if isinstance(point, Done):
+                break
             if isinstance(point, Wait):
                 raise Failed(f"it waits at trial {number}, although it was told the value of every trial before")
             points.append(point)
+            budgets.append(_budget(searcher, number, budgets))
             searcher.tell(number, point, float(number))
     return points
+
+
+def _budget(searcher: Searcher, number: int, before: list[float | None]) -> float | None:
+    """Return the budget of a trial, which is larger than that of the trial that it goes on from."""
+    parent = searcher.parent(number)
+    if parent is not None and not 0 <= parent < number:
+        raise Failed(f"trial {number} goes on from {parent}, which is no earlier trial")
+    until = searcher.until(number)
+    least = 0.0 if parent is None else before[parent] or 0.0
+    if until is not None and not least < until <= _WHOLE.amount:
+        raise Failed(f"the budget of trial {number} is {until}, not above {least:g} and up to {_WHOLE.amount:g}")
+    return until
 
 
 def _asked(searcher: Searcher, count: int) -> list[Point]:
@@ -58,7 +76,7 @@ def _asked(searcher: Searcher, count: int) -> list[Point]:
     points: list[Point] = []
     for number in range(count):
         point = searcher.ask(number)
-        if isinstance(point, Wait):
+        if not isinstance(point, dict):
             break
         points.append(point)
     if not points:
@@ -93,7 +111,7 @@ def _again(subject: Subject) -> None:
         searcher, search, trials = found
         with closing(searcher):
             asked = _asked(searcher, min(3, trials))
-            parents = [searcher.parent(number) for number in range(len(asked))]
+            places = [(searcher.parent(number), searcher.until(number)) for number in range(len(asked))]
             searcher.tell(0, asked[0], 1.0)
         other = subject.build()
         other.setup(search)
@@ -103,8 +121,8 @@ def _again(subject: Subject) -> None:
                 if _points(subject, part, f"{part}-1") != _points(subject, part, f"{part}-2"):
                     raise NotApplicable("its points differ for the same seed, see the check `repeats`")
                 raise Failed("set up again in the same folder, it returns other points for unfinished trials")
-            if [other.parent(number) for number in range(len(asked))] != parents:
-                raise Failed("set up again in the same folder, unfinished trials go on from others")
+            if [(other.parent(number), other.until(number)) for number in range(len(asked))] != places:
+                raise Failed("set up again in the same folder, unfinished trials go on from others, or end elsewhere")
 
 
 def _global_state(subject: Subject) -> None:
@@ -116,7 +134,8 @@ def _global_state(subject: Subject) -> None:
 CHECKS = (
     Check(
         "proposes",
-        "Each point has a value for every path of the space, and each value is in its list or range.",
+        "Each point has a value for every path of the space, and each value is in its list or range. Parents are "
+        "earlier trials, and budgets grow from parent to child.",
         "A trial with a value outside of the space is refused, or worse, reported.",
         "Draw from `search.space`; round where a Range is `whole`. Return `Wait()` only while a trial is under way.",
         _proposes,

@@ -78,7 +78,9 @@ def sweep(
     config: Annotated[
         list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file for all runs.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(metavar="NAME", help="Preset: auto, none or a name.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Preset: auto, none, a name, or a file (.yaml).")
+    ] = None,
     wrappers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
     ] = None,
@@ -193,7 +195,9 @@ def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
         raise ConfigError("--rank needs the folder of a sweep", "--dir", "Next: maze sweep --dir DIR --rank")
     done = read_sweep(folder, **given)
     if as_json:
-        output.print_json(facts(done))
+        from maze_sweep.lines import facts_of_line
+
+        output.print_json({**facts(done), "best_line": facts_of_line(done)})
     else:
         _print_ranking(done)
 
@@ -207,11 +211,12 @@ def _print_ranking(done: Sweep) -> None:
 
 
 def _report(done: Sweep, as_json: bool) -> None:
+    from maze_sweep.lines import facts_of_line
     from maze_sweep.ranking import check_ranked, facts, failures
 
     failed = failures(done)
     if as_json:
-        output.print_json(facts(done))
+        output.print_json({**facts(done), "best_line": facts_of_line(done)})
     else:
         _print_ranking(done)
         for run in failed:
@@ -229,6 +234,7 @@ def _say_what_next(done: Sweep, failed: int) -> None:
     import os
 
     from maze_core.base.terminal_text import argument, counted
+    from maze_sweep.lines import BEST
 
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
@@ -237,6 +243,10 @@ def _say_what_next(done: Sweep, failed: int) -> None:
         return
     if failed:
         typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {argument(folder)}")
+    if (done.folder / BEST).exists():
+        env = f" --env {argument(done.plan.env)}" if done.plan.env else ""
+        preset = argument(f"{folder}/{BEST}")
+        typer.echo(f"The best values are a preset: maze train {argument(done.plan.algorithm)}{env} --preset {preset}")
     if done.count("finished"):
         typer.echo(f"Next: maze runs plot {argument(folder)} --out curves.png")
 

@@ -42,6 +42,7 @@ def _train(job: SweepJob) -> RunSummary:
     from maze_core.run.saved import saved_run
     from maze_core.run.saved.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.run.saved.run_dir import lock
+    from maze_sweep.forks import begin_fork
 
     run_dir, assembly = Path(job.run_dir), Assembly(said_classes(job.classes))
     if run_dir.is_symlink():
@@ -53,6 +54,9 @@ def _train(job: SweepJob) -> RunSummary:
         with lock(run_dir):  # the open lock would keep the folder there on some file systems
             files.rename(run_dir, old, run_dir.parent)
         files.discard(old, old.parent)
+    if job.fork_of is not None:
+        begin_fork(run_dir, Path(job.fork_of), job.config, assembly)
+        return saved_run.resume(run_dir, assembly=assembly, agreed=job.config)
     source = None if job.init_from is None else Path(job.init_from)
     return api.train(assembly.load_run_config(job.config), run_dir, source, preset=job.preset)
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from maze_core import ConfigError
-from maze_core.base.plain_json import is_plain
+from maze_core.base.plain_json import is_number, is_plain
 from maze_core.base.terminal_text import counted, shown
-from maze_sweep.searchers.base import Search, Searcher, Wait
+from maze_sweep.searchers.base import Done, Search, Searcher, Wait, Whole
 from maze_sweep.searchers.space import Point, Space, other_paths
 
 PATIENCE = 30.0
@@ -46,6 +46,7 @@ class GuardedSearcher:
         self._calling = False
         self._seeds = False
         self._space: Space = {}
+        self._whole: Whole | None = None
 
     def setup(self, search: Search) -> int:
         """Start or continue the search and return the number of trials.
@@ -53,15 +54,17 @@ class GuardedSearcher:
         Raises:
             ConfigError: it is no count.
         """
-        self._space = search.space
+        self._space, self._whole = search.space, search.whole
         found: Any = self._call("to set up", lambda: self._inner.setup(search))
         if isinstance(found, bool) or not hasattr(found, "__index__") or not 1 <= found <= _MOST:
             raise self._wrong(f"returned {shown(found)} as the number of trials, not one from 1 to {_MOST:,}")
         return int(found)
 
-    def ask(self, number: int) -> Point | Wait:
-        """Return the point of a trial, or that the searcher waits for a value."""
+    def ask(self, number: int) -> Point | Wait | Done:
+        """Return the point of a trial, or that the searcher waits for a value, or that there is no further trial."""
         found = self._call(f"for the point of trial {number}", lambda: self._inner.ask(number))
+        if isinstance(found, Done) and self._inner.open_ended:
+            return found
         if not isinstance(found, dict | Wait):
             raise self._wrong(f"returned {type(found).__name__} for trial {number}, not a point or Wait()")
         if isinstance(found, dict):
@@ -79,6 +82,24 @@ class GuardedSearcher:
             raise self._wrong(f"returned {found!r:.80} as the parent of trial {number}, no earlier trial")
         return found
 
+    def until(self, number: int, parents: float | None) -> float | None:
+        """Return the budget of a trial; `parents`: that of the trial that it goes on from, None without one.
+
+        Raises:
+            ConfigError: it is no number between the parent's and the whole.
+        """
+        found = self._call(f"for the budget of trial {number}", lambda: self._inner.until(number))
+        if found is None:
+            return None
+        if self._whole is None:
+            raise self._wrong(f"has a budget for trial {number}, but the runs have no end")
+        whole, unit = self._whole.amount, self._whole.unit
+        if not is_number(found) or not 0 < found <= whole or (unit != "seconds" and found != int(found)):
+            raise self._wrong(f"returned {shown(found)} as the budget of trial {number}, not up to {whole:g} {unit}")
+        if parents is not None and found <= parents:
+            raise self._wrong(f"returned {found:g} as the budget of trial {number}, and its parent's was {parents:g}")
+        return float(found)
+
     def foreseen(self, number: int) -> Point:
         """Return the point of a trial of a searcher that foresees.
 
@@ -86,7 +107,7 @@ class GuardedSearcher:
             ConfigError: it waits for a value, which it says it does not need.
         """
         found = self.ask(number)
-        if isinstance(found, Wait):
+        if not isinstance(found, dict):
             raise self._wrong(f"says that it foresees all points, but waits at trial {number}")
         return found
 

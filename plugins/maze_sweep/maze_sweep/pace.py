@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep
     from maze_sweep.trials import SweepRun, Trial
 
+_COUNTERS = {"steps": "env_steps", "epochs": "epoch", "seconds": "seconds"}
 _ENDED = ("finished", "failed", "killed", "pruned")
 
 
 def share_done(sweep: Sweep) -> float:
     """Return the share of all runs that is done, in [0, 1]; running ones count by their steps or epochs."""
-    done = sum(_share(trial, run) for trial in sweep.trials for run in trial.runs)
+    done = sum(_share(trial, run, sweep) for trial in sweep.trials for run in trial.runs)
     return done / max(1, sweep.total_runs)
 
 
@@ -49,11 +50,15 @@ def words(seconds: float | None) -> str:
     return f"about {hours}:{minutes:02}:{rest:02} left" if hours else f"about {minutes}:{rest:02} left"
 
 
-def _share(trial: Trial, run: SweepRun) -> float:
+def _share(trial: Trial, run: SweepRun, sweep: Sweep) -> float:
     if run.state in _ENDED:
         return 1.0
     config = trial.config
     if run.state != "running" or not run.epochs or config is None:
         return 0.0
+    if trial.until is not None and sweep.whole is not None:
+        began = 0.0 if trial.parent is None else sweep.trials[trial.parent].until or 0.0
+        done = run.count(_COUNTERS[sweep.whole.unit]) - began
+        return min(1.0, max(0.0, done / max(1e-9, trial.until - began)))
     ends = (("env_steps", config.steps), ("epoch", getattr(config.algorithm, "n_epochs", None)))
     return min(1.0, max((run.count(name) / end for name, end in ends if end), default=0.0))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError, field_validator
@@ -90,13 +91,17 @@ class SweepPlan(ConfigModel):
     def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(seeds))  # a run of its own for each
 
-    def run_config(self, point: Point, assembly: Assembly = INSTALLED) -> tuple[RunConfig, str]:
+    def run_config(
+        self, point: Point, assembly: Assembly = INSTALLED, more: Mapping[str, Any] = MappingProxyType({})
+    ) -> tuple[RunConfig, str]:
         """Return the configuration of a point's runs, without a seed, and the preset contained in it.
+
+        `more`: further values by path.
 
         Raises:
             ConfigError: a value does not fit.
         """
-        flags = _with_point({**self.named, **self.overrides}, point)
+        flags = {**_with_point({**self.named, **self.overrides}, point), **more}
         parent = None if self.init_from is None else Path(self.init_from) / CONFIG
         return assembly.assemble_with_preset(preset=self.preset, files=[dict(self.config)], flags=flags, parent=parent)
 

@@ -40,6 +40,8 @@ class SweepJob:
     """Name of the preset contained in `config`, for the record."""
     init_from: str | None = None
     """Absolute path of the run from which a new run's weights are loaded."""
+    fork_of: str | None = None
+    """Absolute path of the run whose last state a new run begins with; `config` may differ from that of the other."""
     classes: tuple[str, ...] = ()
     """Policy classes `module:Class` that the user has named, which `config` may name."""
     search_path: tuple[str, ...] = ()

@@ -18,16 +18,16 @@ FAILED: tuple[RunState, ...] = ("failed", "killed")
 
 
 def ranked(sweep: Sweep) -> list[Trial]:
-    """Return the trials from best to worst.
+    """Return the trials from best to worst; of equal ones, those that have trained further come first.
 
     A trial of which fewer runs have finished with a value comes after those with more, whatever its values: the runs
     that are left say nothing about those that failed.
     """
     sign = 1 if sweep.plan.minimize else -1
 
-    def place(trial: Trial) -> tuple[int, float]:
-        found = trial.spread(sweep.plan)
-        return (0, math.inf) if found is None else (-found.count, sign * found.mean)
+    def place(trial: Trial) -> tuple[int, float, float]:
+        found, until = trial.spread(sweep.plan), -(trial.until or 0.0)
+        return (0, math.inf, until) if found is None else (-found.count, sign * found.mean, until)
 
     return sorted(sweep.trials, key=place)
 
@@ -48,9 +48,20 @@ def check_ranked(sweep: Sweep, *, rank: bool = False) -> None:
 
 def table(sweep: Sweep, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
     """Return headers and rows, one row per trial; those that are not complete have no rank."""
-    plan = sweep.plan
-    headers = ["rank", "trial", *map(short, plan.over), f"{plan.take} {title(plan.metric)}", "runs"]
-    return headers, [_row(sweep, trial, rank) for rank, trial in enumerate(trials, 1)]
+    plan, lines = sweep.plan, has_lines(sweep)
+    line = ["after", unit_of(sweep)] if lines else []
+    headers = ["rank", "trial", *line, *map(short, plan.over), f"{plan.take} {title(plan.metric)}", "runs"]
+    return headers, [_row(sweep, trial, rank, lines) for rank, trial in enumerate(trials, 1)]
+
+
+def has_lines(sweep: Sweep) -> bool:
+    """Return True if trials have budgets, or go on from others."""
+    return any(trial.until is not None or trial.parent is not None for trial in sweep.trials)
+
+
+def unit_of(sweep: Sweep) -> str:
+    """Return what budgets count."""
+    return "steps" if sweep.whole is None else sweep.whole.unit
 
 
 def title(metric: str) -> str:
@@ -77,16 +88,19 @@ def facts(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def _row(sweep: Sweep, trial: Trial, rank: int) -> list[str]:
+def _row(sweep: Sweep, trial: Trial, rank: int, lines: bool) -> list[str]:
     found = trial.spread(sweep.plan)
     finished = sum(run.state == "finished" for run in trial.runs)
     state = f"{finished}/{len(trial.runs)}"
     others = sorted({run.state for run in trial.runs} - {"finished", "waiting"})
     complete = trial.complete(sweep.plan)
     part = "" if found is None or complete else f" ({found.count} of {counted(len(trial.runs), 'seed')})"
+    after = MISSING if trial.parent is None else f"t{trial.parent:03}"
+    line = [after, MISSING if trial.until is None else f"{trial.until:,.10g}"] if lines else []
     return [
         str(rank) if complete else MISSING,
         f"t{trial.number:03}",
+        *line,
         *map(brief, trial.point.values()),
         MISSING if found is None else f"{found}{part}",
         " ".join([state, *others]),
@@ -98,6 +112,8 @@ def _trial_facts(sweep: Sweep, trial: Trial) -> dict[str, Any]:
     return {
         "trial": trial.number,
         "point": trial.point,
+        "parent": trial.parent,
+        "until": trial.until,
         "complete": trial.complete(sweep.plan),
         "seeds": 0 if found is None else found.count,
         "mean": None if found is None else found.mean,

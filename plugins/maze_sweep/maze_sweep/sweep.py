@@ -20,12 +20,14 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.direct_calls import named
 from maze_core.run.saved.run_dir import lock, new_folder
+from maze_sweep.budget import setting, whole_of
+from maze_sweep.forks import check_ends, check_forks
 from maze_sweep.guard import GivenUp, GuardedSearcher
 from maze_sweep.metric import MetricWatch, unrecorded
 from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepJob, SweepPool
 from maze_sweep.same_settings import check_same_settings
-from maze_sweep.searchers.base import Search, Searcher, Wait
+from maze_sweep.searchers.base import Begun, Done, Search, Searcher, Wait, Whole
 from maze_sweep.trials import (
     LOGS,
     RUNS,
@@ -70,7 +72,7 @@ class Sweep:
         self._watched = MetricWatch(plan.metric, plan.space)
         self._before: SweepPlan | None = None
         self.trials: list[Trial] = []
-        self._values_told = 0
+        self._values_told, self._done = 0, False
         self._read_earlier()
         searcher = plan.searcher.plugin_class("searcher")
         with named("searcher", plan.searcher.name, " cannot be built"):
@@ -102,6 +104,10 @@ class Sweep:
         self._check_learned()
         check_copies(self.plan, self._assembly)
         check_runs(self.plan, probes(self.plan.space), self._assembly)
+        if type(self.searcher).until is not Searcher.until:
+            check_ends(self.plan)
+        if self.searcher.alters:
+            check_forks(self.plan, probes(self.plan.space), self._assembly)
         if self.searcher.foresees:
             self._setup_searcher(Path())
             check_runs(self.plan, map(self._guarded.foreseen, range(self.total_trials)), self._assembly)
@@ -200,8 +206,14 @@ class Sweep:
 
     def _setup_searcher(self, folder: Path) -> None:
         plan = self.plan
-        search = Search(plan.space, plan.seeds[0], plan.trials, not plan.minimize, folder)
+        begun = [Begun(each.point, each.parent, each.until) for each in self.trials]
+        search = Search(plan.space, plan.seeds[0], plan.trials, not plan.minimize, folder, self.whole, begun)
         self.total_trials = self._guarded.setup(search)
+
+    @functools.cached_property
+    def whole(self) -> Whole | None:
+        """How far its runs train, where that is the same for all; None: their end is open."""
+        return whole_of(self.plan.run_config(next(probes(self.plan.space)), self._assembly)[0])
 
     @property
     def runs(self) -> list[SweepRun]:
@@ -285,11 +297,13 @@ class Sweep:
     def _waiting(self) -> Iterator[tuple[Trial, SweepRun] | Wait]:
         """Yield the runs to start, in order; points are requested only when needed. `Wait` where there is none yet."""
         number, told = 0, -1
-        while number < self.total_trials:
+        while number < self.total_trials or self.searcher.open_ended:
             if number == len(self.trials) and told == self._values_told:
                 yield Wait()  # nothing is new: it is not asked again
                 continue
             if number == len(self.trials) and not self._ask(number):
+                if self._done:
+                    return
                 told = self._values_told
                 continue
             trial = self.trials[number]
@@ -312,17 +326,21 @@ class Sweep:
             self._tell(trial)
 
     def _ask(self, number: int) -> bool:
-        """Ask for a point; return False if the searcher waits, or was given up."""
+        """Ask for a point; return False if the searcher waits, has no more, or was given up."""
         try:
             point = self._guarded.ask(number)
-            parent = None if isinstance(point, Wait) else self._guarded.parent(number)
+            if isinstance(point, Done):
+                self._done, self.total_trials = True, number
+            if not isinstance(point, dict):
+                return False
+            parent = self._guarded.parent(number)
+            until = self._guarded.until(number, None if parent is None else self.trials[parent].until)
         except GivenUp:
             self._refuse_to_wait(f"it was choosing the point of trial {number}")
             return False
-        if isinstance(point, Wait):
-            return False
-        trial = new_trial(self.folder, number, point, self.plan, parent)
+        trial = new_trial(self.folder, number, point, self.plan, parent, until)
         self.trials.append(trial)
+        self.total_trials = max(self.total_trials, len(self.trials))
         write_trials(self.folder, self.trials)
         self._configure(trial)
         self._tell(trial)
@@ -333,7 +351,8 @@ class Sweep:
         if all(run.state == "failed" for run in trial.runs):  # outside of the space
             return
         try:
-            trial.config, trial.preset = self.plan.run_config(trial.point, self._assembly)
+            budget = setting(trial.until, self.whole)
+            trial.config, trial.preset = self.plan.run_config(trial.point, self._assembly, budget)
         except ConfigError as error:
             for run in trial.runs:
                 run.state, run.reason = "failed", " ".join(str(error).split())
@@ -350,7 +369,8 @@ class Sweep:
                 log=str(run.log),
                 config=trial.config_of(run),
                 preset=trial.preset or None,
-                init_from=self.plan.init_from if source is None else str(source),
+                init_from=self.plan.init_from if source is None else None,
+                fork_of=None if source is None else str(source),
                 classes=self._classes,
                 search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +14,9 @@ from maze_compare.records import RunRecord, read_run
 
 from maze_core import ConfigError, RunConfig
 from maze_core.base import files
-from maze_core.base.plain_json import checksummed, parse_object, unsealed
+from maze_core.base.plain_json import checksummed, is_count, is_number, parse_object, unsealed
 from maze_core.base.terminal_text import shown
+from maze_core.plugins.config.record import FORKED_FROM
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.metrics_file import parsed_epoch
 from maze_sweep.plan import SweepPlan
@@ -96,7 +98,9 @@ class Trial:
     preset: str
     runs: list[SweepRun]
     parent: int | None = None
-    """The trial whose runs those of this one go on from."""
+    """The trial whose runs those of this one are forks of."""
+    until: float | None = None
+    """The budget at which its runs pause; None: they train to their end."""
     pruned: bool = False
     told: bool = False
     """True if the searcher was told its end."""
@@ -125,8 +129,17 @@ class Trial:
     def values(self, plan: SweepPlan) -> list[float]:
         """Return the value of each finished run that has one."""
         records = [run.record() for run in self.runs if run.state == "finished"]
-        found = [each.value(plan.metric, plan.take, minimize=plan.minimize) for each in records if each is not None]
+        found = [self._value(each, plan) for each in records if each is not None]
         return [value for value in found if value is not None]
+
+    def _value(self, record: RunRecord, plan: SweepPlan) -> float | None:
+        """Return the value of what a run has done since it began; a fork has the metrics of its parent, too.
+
+        A run that has paused within its first epoch has only its final evaluation.
+        """
+        own = since_fork(record)
+        found = own.value(plan.metric, plan.take, minimize=plan.minimize)
+        return own.value(plan.metric, "last") if found is None and self.until is not None else found
 
     def complete(self, plan: SweepPlan) -> bool:
         """Return True if each of its runs has finished with a value; only such trials have a rank."""
@@ -137,7 +150,17 @@ class Trial:
         return spread(self.values(plan))
 
 
-def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan, parent: int | None = None) -> Trial:
+def since_fork(record: RunRecord) -> RunRecord:
+    """Return the record of a run without the epochs that it has from the run that it is a fork of."""
+    began = (record.facts.get(FORKED_FROM) or {}).get("epoch")
+    if not is_count(began):
+        return record
+    return replace(record, epochs=tuple(each for each in record.epochs if (each.get("epoch") or 0) > began))
+
+
+def new_trial(
+    folder: Path, number: int, point: Point, plan: SweepPlan, parent: int | None = None, until: float | None = None
+) -> Trial:
     """Return a trial with the states of its runs in the folder; its configuration is not set yet.
 
     The runs of a point outside of the plan's space have failed: nobody has looked at what they would do.
@@ -152,7 +175,7 @@ def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan, parent: 
         elif record is not None and record.state == "finished":
             run.state, run.reason = "finished", record.reason
         runs.append(run)
-    return Trial(number, point, None, "", runs, parent)
+    return Trial(number, point, None, "", runs, parent, until)
 
 
 def _name(number: int, seed: int) -> str:
@@ -193,7 +216,8 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
         saved = unsealed(parse_object(files.read_bytes(path, _TRIALS_BYTES)))
         trials = []
         for number, each in enumerate(saved["trials"]):
-            trial = new_trial(folder, number, _point(each, number, plan.space), plan, _parent(each, number))
+            point, parent, until = _point(each, number, plan.space), _parent(each, number), _until(each, number)
+            trial = new_trial(folder, number, point, plan, parent, until)
             if each.get("pruned"):
                 mark_pruned(trial)
             trials.append(trial)
@@ -225,12 +249,20 @@ def _parent(saved: dict[str, Any], number: int) -> int | None:
     return parent
 
 
+def _until(saved: dict[str, Any], number: int) -> float | None:
+    until = saved.get("until")
+    if until is not None and not (is_number(until) and 0 < until < math.inf):
+        raise ValueError(f"the budget of trial {number} is {shown(until)}")
+    return until
+
+
 def write_trials(folder: Path, trials: list[Trial]) -> None:
     """Save the requested points, and which of them were pruned."""
     saved = [
         {
             "point": each.point,
             **({} if each.parent is None else {"parent": each.parent}),
+            **({} if each.until is None else {"until": each.until}),
             **({"pruned": True} if each.pruned else {}),
         }
         for each in trials

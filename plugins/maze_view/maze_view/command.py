@@ -78,7 +78,7 @@ def view(
         from maze_view.sources import recording_source
 
         sources.append(recording_source(folder, 2 if episodes is None else episodes, frames))
-    file = _write(sources, out)
+    file = _write(sources, _family(runs), out)
     output.say(f"wrote {file}, {file.stat().st_size:,} bytes")
     if open_:
         import webbrowser
@@ -128,6 +128,16 @@ def _run(record: RunRecord, among: int, episodes: int, frames: int, options: dic
     return source
 
 
+def _family(runs: list[RunRecord]) -> str:
+    """Return the picture of runs that are forks of each other as an address; empty if none are."""
+    from maze_compare.family_picture import family_svg
+
+    from maze_view.pictures import data_uri
+
+    picture = family_svg(runs) if len(runs) > 1 else None
+    return "" if picture is None else data_uri("image/svg+xml", picture.encode())
+
+
 def _title(sources: list[Source]) -> str:
     """Return what is shown: of a single source its name, of runs also what learns where."""
     of = list(dict.fromkeys(source["of"] for source in sources if source["of"]))
@@ -135,7 +145,7 @@ def _title(sources: list[Source]) -> str:
     return f"{', '.join(of)}: {name}" if 0 < len(of) <= _MOST_NAMED else name
 
 
-def _write(sources: list[Source], out: Path | None) -> Path:
+def _write(sources: list[Source], family: str, out: Path | None) -> Path:
     """Write the page and return its file."""
     import tempfile
     from datetime import datetime
@@ -146,7 +156,7 @@ def _write(sources: list[Source], out: Path | None) -> Path:
 
     title = _title(sources)
     about = f"Written by maze view, {datetime.now().astimezone():%Y-%m-%d %H:%M}."
-    text = page({"title": title, "about": about, "sources": sources})
+    text = page({"title": title, "about": about, "family": family, "sources": sources})
     try:
         if out is None:
             out = Path(tempfile.mkdtemp(prefix="maze-view-")) / "view.html"

@@ -62,6 +62,7 @@ def episode_data(
         "length": len(episode),
         "ended": "terminated" if episode.terminated else "truncated" if episode.truncated else "interrupted",
         "seed": None if episode.seed is None else str(episode.seed),  # more digits than JavaScript's numbers have
+        "parameters": ", ".join(f"{name} {value}" for name, value in (episode.parameters or {}).items()),
         "rewards": column(episode.rewards[:steps].tolist()),
         "series": {name: column(values[:steps].tolist()) for name, values in series.items() if values is not None},
         "actions": _actions(episode, observation_space, action_space, insight, steps),

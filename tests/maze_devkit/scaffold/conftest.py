@@ -13,8 +13,9 @@ def wheels(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def kit_wheels(tmp_path_factory):
-    """The wheels of maze-devkit with maze-recordings, and of maze-sweep with maze-compare, on which searchers build."""
-    sources = [ROOT / "plugins" / name for name in ("maze_devkit", "maze_recordings", "maze_compare", "maze_sweep")]
+    """The wheels of maze-devkit and of what searchers and teachers build on."""
+    names = ("maze_devkit", "maze_recordings", "maze_compare", "maze_sweep", "maze_curricula")
+    sources = [ROOT / "plugins" / name for name in names]
     return build_wheels(tmp_path_factory.mktemp("kit_wheels"), *sources)
 
 

@@ -65,6 +65,12 @@ STARTERS: Mapping[str, Starter] = {
         "maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher $name",
         requires=("maze-sweep",),
     ),
+    "teacher": Starter(
+        "Teacher", "Play the episodes of the lowest return again",
+        "maze train ppo --env CartPole-v1 --callback curriculum "
+        "--set callbacks.curriculum.parameters.seed=[0,99] --set callbacks.curriculum.teacher=$name",
+        requires=("maze-curricula",),
+    ),
     "command": Starter(
         "", "Print the best epoch of a run",
         "maze $name --help",

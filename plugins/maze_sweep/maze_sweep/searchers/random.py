@@ -24,7 +24,7 @@ class RandomSearcher(Searcher):
         """Return a point drawn with the trial's own generator."""
         # A text as the seed is hashed by SHA-512, so neighbouring trials are independent.
         return {
-            path: _draw(dimension, Random(f"{self._search.seed}/{number}/{path}"))
+            path: drawn(dimension, Random(f"{self._search.seed}/{number}/{path}"))
             for path, dimension in self._search.space.items()
         }
 
@@ -40,7 +40,8 @@ def asked_for(search: Search) -> int:
     return search.trials
 
 
-def _draw(dimension: Dimension, generator: Random) -> object:
+def drawn(dimension: Dimension, generator: Random) -> object:
+    """Return a value of a dimension, all of which are equally likely."""
     if isinstance(dimension, Choices):
         return generator.choice(dimension.values)
     if dimension.whole and not dimension.log:

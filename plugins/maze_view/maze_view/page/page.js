@@ -311,7 +311,8 @@
       charts = series.map(([label, y], at) => chart([{ label, colour: colour(at), x: steps, y }], { height: 140, axis: label, pick: seek }));
       graphs.replaceChildren(...charts.map((each) => each.element));
       const seed = episode.seed === null ? "" : ` · seed ${episode.seed}`;
-      words.textContent = `return ${number(episode.return)} · ${number(episode.length)} steps · ${episode.ended}${seed}`;
+      const parameters = episode.parameters ? ` · ${episode.parameters}` : "";
+      words.textContent = `return ${number(episode.return)} · ${number(episode.length)} steps · ${episode.ended}${seed}${parameters}`;
       show(0);
     }
 
@@ -358,6 +359,10 @@
   }));
   const curved = curvesSection(data.sources.filter((source) => Object.keys(source.curves).length > 0));
   const main = document.querySelector("main");
+  if (data.family) {
+    const picture = node("img", { class: "network", alt: "runs and their forks", src: data.family });
+    main.append(node("section", { id: "family" }, node("h2", {}, "Families of forks"), picture));
+  }
   if (curved) main.append(curved);
   if (episodes.length) main.append(playerSection(episodes));
   main.append(...data.sources.map(sourceSection));

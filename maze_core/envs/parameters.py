@@ -1,0 +1,228 @@
+"""Parameters of environments that change from episode to episode, such as the size of a maze or the wind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.saved_state import Each, Entries, OrNone, refused
+from maze_core.base.seeding import EpisodePlan
+from maze_core.base.terminal_text import shown
+from maze_core.plugins.closing import releasing
+from maze_core.plugins.discovery import describe
+
+if TYPE_CHECKING:
+    from maze_core.base.seeding import EpisodeSeeds, Values
+    from maze_core.envs.builder import EnvBuilder
+
+SEED = "seed"
+"""The parameter that takes the place of an episode's seed: the level, where levels are generated from seeds."""
+DECLARED, SETTER = "curriculum", "set_parameters"
+"""What an environment declares: a mapping of ranges by name, and a method that takes values by keyword."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntRange:
+    """Integers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class FloatRange:
+    """Numbers from `low` to `high`."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some values."""
+
+    values: tuple[bool | int | float | str, ...]
+
+
+Range = IntRange | FloatRange | Choice
+
+
+def declared(builder: EnvBuilder) -> dict[str, Range]:
+    """Return the ranges that the environments of a builder declare in their attribute `curriculum`; empty: none.
+
+    Raises:
+        ConfigError: the attribute is something else.
+    """
+    with releasing(_built(builder)) as env:
+        found: Any = next((given for each in _layers(env) if (given := getattr(each, DECLARED, None)) is not None), {})
+    if not isinstance(found, Mapping) or not all(isinstance(each, Range) for each in found.values()):
+        raise ConfigError(
+            f"the environment's {DECLARED} is {shown(found)}, not a mapping of ranges by name",
+            "env",
+            f"Such as {DECLARED} = {{'size': IntRange(3, 20)}}, from maze_core.envs.parameters.",
+        )
+    return {str(name): each for name, each in found.items()}
+
+
+def tried(builder: EnvBuilder, values: Values) -> None:
+    """Build an environment with parameters, and begin an episode.
+
+    Raises:
+        ConfigError: it does not take them, or its spaces depend on them.
+    """
+    said = ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+    try:
+        with releasing(_built(builder)) as env:
+            arguments = Setter(env).set(values)
+            if not arguments:
+                _reset(env, values)
+                return
+            with releasing(rebuilt(builder, 0, arguments, env, lambda make, _: _built(make))) as other:
+                Setter(other).set(values)
+                _reset(other, values)
+    except MazeError as error:
+        raise ConfigError(f"the environment does not take {said}: {error}", "env") from error
+    except Exception as error:
+        raise ConfigError(f"the environment does not take {said}: {describe(error)}", "env") from error
+
+
+def _built(builder: EnvBuilder) -> Any:
+    return builder.agents_env(0) if builder.several_agents else builder(0)
+
+
+def _reset(env: Any, values: Values) -> None:
+    env.reset(seed=values.get(SEED, 0))
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """Yield the wrappers of an environment of any kind from the outside in, then the environment itself."""
+    while env is not None:
+        yield env
+        env = getattr(env, "__dict__", {}).get("env")
+
+
+class Setter:
+    """Sets the parameters that an environment takes while it runs.
+
+    It takes those that it declares, and those that its method `set_parameters` names. Without that method they are
+    attributes.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self._owner = next((each for each in _layers(env) if hasattr(each, DECLARED) or hasattr(each, SETTER)), None)
+        self._setter = getattr(self._owner, SETTER, None)
+        self._names = set(getattr(self._owner, DECLARED, ())) | _named(self._setter)
+
+    def set(self, values: Values) -> dict[str, Any]:
+        """Set them, and return the others: those of its constructor."""
+        own = {name: value for name, value in values.items() if name in self._names}
+        if callable(self._setter) and own:
+            self._setter(**own)
+        else:
+            for name, value in own.items():
+                setattr(self._owner, name, value)
+        return {name: value for name, value in values.items() if name not in own and name != SEED}
+
+
+def _named(setter: Any) -> set[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    signature = inspect.signature(setter).parameters.values() if callable(setter) else ()
+    return {each.name for each in signature if each.kind in kinds}
+
+
+class EpisodeParameters:
+    """The parameters of the episodes of some environments: those of now, and what they are for the next ones."""
+
+    def __init__(self, count: int, builder: Any = None) -> None:
+        self._rows: tuple[Values, ...] = getattr(builder, "parameters", ())
+        """Those of every evaluation or rollout, whose seeds number the episodes of all environments."""
+        self._first = 0
+        self.plan: EpisodePlan | None = None
+        """For the episodes that begin from now on; None: environments stay as they are."""
+        self.now: list[Values | None] = [None] * count
+        """Of the unfinished episodes."""
+        self._recorded: dict[int, Values | None] = {}
+        self._setters: dict[int, Setter] = {}
+        self._arguments: dict[int, dict[str, Any]] = {}
+        """Those of the constructor of each environment that was built anew."""
+
+    def planned(self, seeds: EpisodeSeeds) -> EpisodeSeeds:
+        """Return the seeds with the plan. One that they have counts from now on."""
+        if self._rows:
+            self._first = seeds.first
+            self.plan = EpisodePlan(self._rows, seeds.stride or len(self.now))
+            return seeds
+        self.plan = seeds.plan or self.plan
+        return seeds if self.plan is None else replace(seeds, plan=self.plan)
+
+    def begin(self, i: int, env_index: int, episode_number: int) -> Values | None:
+        """Return the parameters of the episode that begins in environment i, or is replayed; None: it has none."""
+        if i in self._recorded:
+            self.now[i] = self._recorded.pop(i)
+        elif self.plan is not None:
+            self.now[i] = self.plan.of(self._first + env_index, episode_number)
+        return self.now[i]
+
+    def set(self, i: int, env: Any, values: Values) -> dict[str, Any] | None:
+        """Let environment i have parameters; return the arguments that it has to be built with anew, if it has to."""
+        setter = self._setters.get(i)
+        if setter is None or setter.env is not env:
+            setter = self._setters[i] = Setter(env)
+        others = setter.set(values)
+        if others == self._arguments.get(i, {}):
+            return None
+        self._arguments[i] = others
+        return others
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters of the unfinished episodes, as a part of the state of the environments."""
+        has = self.plan is not None or any(self.now)
+        return {"parameters": [each and dict(each) for each in self.now]} if has else {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore the result of `state()`: each environment begins with the recorded parameters once."""
+        self._recorded = dict(enumerate(state.get("parameters", ())))
+
+
+class Plain:
+    """The form of a parameter's value in a saved state."""
+
+    def check(self, saved: Any, place: str) -> None:
+        """Raise StateError if it is something else."""
+        if not isinstance(saved, bool | int | float | str):
+            raise refused(place, "a number or a text", f"is {shown(saved)}")
+
+
+PARAMETERS = Each(OrNone(Entries(Plain())))
+"""The form of the parameters of some episodes in a saved state."""
+
+
+def rebuilt(make: Any, index: int, arguments: Mapping[str, Any], old: Any, build: Callable[[Any, int], Any]) -> Any:
+    """Return environment `index` with other arguments of its constructor.
+
+    Args:
+        make: the builder.
+        index: the environment's number.
+        arguments: the arguments.
+        old: the environment that it replaces.
+        build: returns the environment of a builder and a number.
+
+    Raises:
+        ConfigError: there is no such argument, or the spaces would change.
+    """
+    if not hasattr(make, "with_arguments"):
+        raise ConfigError(f"this environment has no parameter {', '.join(map(shown, arguments))}", "env")
+    new = build(make.with_arguments(arguments), index)
+    for name in ("observation_space", "action_space", "observation_spaces", "action_spaces"):
+        if getattr(new, name, None) != getattr(old, name, None):
+            said = ", ".join(f"{key}={shown(value)}" for key, value in arguments.items())
+            raise ConfigError(
+                f"with {said} the {name} is {getattr(new, name)}, and was {getattr(old, name)}",
+                "env",
+                "Networks have one size: let the environment pad its observations to the largest.",
+            )
+    return new

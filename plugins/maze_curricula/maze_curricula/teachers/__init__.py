@@ -1,0 +1,1 @@
+"""The teachers of the distribution."""
