@@ -10,7 +10,7 @@ import numpy as np
 
 from maze_compare.groups import Group, labels, no_metric
 from maze_compare.records import RunRecord
-from maze_core.base.metrics import RETURN
+from maze_core.base.metrics import RETURN, metric_named
 
 Axis = Literal["env_steps", "seconds", "updates", "epoch"]
 _POINTS = 400
@@ -60,7 +60,7 @@ def curves(
 
 def _line(run: RunRecord, metric: str, axis: Axis, smooth: int) -> tuple[np.ndarray, np.ndarray]:
     """Return x and y of one run, both `[epochs]`, without epochs that lack the metric."""
-    pairs = [(epoch.get(axis), epoch.get(metric)) for epoch in run.epochs]
+    pairs = [(epoch.get(axis), metric_named(epoch, metric)) for epoch in run.epochs]
     known = np.array([pair for pair in pairs if None not in pair], dtype=np.float64).reshape(-1, 2)
     return known[:, 0], _trailing_mean(known[:, 1], smooth)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_compare.groups import MISSING, number, short
 
+from maze_core.base.metrics import metric_named
 from maze_core.base.terminal_text import counted, printable
 from maze_sweep.pace import Pace, share_done, words
 from maze_sweep.pool import JobEnd
@@ -95,7 +96,7 @@ def _progress(run: SweepRun, sweep: Sweep) -> str:
         record = run.record() if run.state == "finished" else None  # one that has paused within its first epoch
         return "no epoch yet" if record is None else f"{record.count('env_steps'):,.0f} steps"
     last = run.epochs[-1]
-    value = last.get(sweep.plan.metric)
+    value = metric_named(last, sweep.plan.metric)
     shown = MISSING if value is None else number(value)
     return f"epoch {last['epoch']:,}, {run.count('env_steps'):,} steps, {title(sweep.plan.metric)} {shown}"
 
