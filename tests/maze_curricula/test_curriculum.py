@@ -7,6 +7,8 @@ import pytest
 from maze_recordings.loader import load_trajectories
 
 from maze_core import ConfigError, RunContext, RunError
+from maze_core.plugins.config.assembly import INSTALLED
+from maze_core.plugins.config.plain_yaml import to_yaml
 
 CORRIDOR = "tests.corridors:Corridor"
 SMALL = {"algorithm.n_epochs": 4, "algorithm.epoch_length": 2, "algorithm.num_envs": 3, "evaluation.n_episodes": 2}
@@ -164,3 +166,13 @@ def test_a_metric_that_never_comes_ends_the_run_with_those_that_do(quick):
     context = quick(CORRIDOR, "ppo", taught({"name": "success", "metric": "cargo"}))
     with pytest.raises(RunError, match=r"no 'cargo', but return, length, success"):
         context.train()
+
+
+def test_a_file_from_elsewhere_does_not_give_an_environment_an_address(quick, tmp_path):
+    raw = quick(CORRIDOR, "ppo", {"evaluation.n_episodes": 2}).run.config.model_dump(mode="json")
+    raw["evaluation"]["parameters"] = [{"lag": "https://example.org/levels"}]
+    path = tmp_path / "elsewhere" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(to_yaml(raw))
+    with pytest.raises(ConfigError, match=r"evaluation\.parameters"):
+        INSTALLED.load_saved_config(path)

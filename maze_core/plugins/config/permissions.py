@@ -21,6 +21,7 @@ from maze_core.base.terminal_text import argument, shown
 from maze_core.plugins import discovery
 from maze_core.plugins.config.external_fields import Mark, Outside, marked_fields
 from maze_core.plugins.config.raw import NAMED, PARTS, Raw, assign
+from maze_core.plugins.config.run import EvaluationConfig
 
 Place = tuple[str, ...]
 Assignments = Sequence[tuple[Place, Any]]
@@ -178,6 +179,8 @@ class Permissions:
                 pending += [("policy", (*place, *field.split(".")), inner)] if isinstance(inner, dict) else []
             if marks:
                 yield _Part(place, name, part, marks)
+        if isinstance(evaluation := raw.get("evaluation"), dict):
+            yield _Part(("evaluation",), "evaluation", evaluation, marked_fields(EvaluationConfig))
 
 
 def without_missing(

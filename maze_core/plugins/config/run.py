@@ -18,6 +18,7 @@ from pydantic import (
 
 from maze_core.base.metrics import RETURN
 from maze_core.plugins.config.base import ConfigModel, PluginConfig
+from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.params import Duration, SideBySide
 from maze_core.plugins.config.schedules import Schedule, filled_in
 
@@ -62,7 +63,7 @@ class EvaluationConfig(ConfigModel):
     max_episode_steps: PositiveInt | None = 108_000
     """Steps after which an evaluation episode is cut, for environments without a time limit. It counts with its return
     so far. None: never. The default is the limit of Atari without frame skip, the longest in common use."""
-    parameters: tuple[dict[str, Value], ...] | dict[str, tuple[Value, ...]] = ()
+    parameters: Annotated[tuple[dict[str, Value], ...] | dict[str, tuple[Value, ...]], Outside.ARGUMENTS] = ()
     """Parameters of the environment that the episodes have in turn: a list such as `[{size: 9}, {size: 16}]`, or a grid
     such as `{size: [9, 16], wind: [0, 1]}`. The metrics have each, as `eval/size=16/return_mean`. Empty: the
     environment is as it was built."""
