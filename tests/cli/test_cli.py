@@ -222,7 +222,7 @@ def test_plugin_pages():
     assert (page["kind"], page["name"], page["distribution"]) == ("algorithm", "ppo", "maze-ppo")
     assert page["hooks"] == ["compute_loss"]
     assert page["calls"] == ["compute_loss", "wrap_agent", "build_planner", "change_rollout"]
-    assert {"name": "clip_range", "type": "FLOAT", "default": "0.2", "range": "> 0"}.items() <= next(
+    assert {"name": "clip_range", "type": "FLOAT|YAML", "default": "0.2", "range": "> 0"}.items() <= next(
         each.items() for each in page["parameters"] if each["name"] == "clip_range"
     )
     text = maze("plugins", "info", "ppo").stdout
@@ -251,7 +251,7 @@ def test_config_show_prints_what_train_would_use(tmp_path):
 def test_the_schema_describes_a_saved_configuration():
     schema = json.loads(maze("config", "schema", "ppo").stdout)
     definitions = schema["$defs"]
-    assert definitions["algorithm.ppo"]["properties"]["clip_range"]["exclusiveMinimum"] == 0
+    assert definitions["algorithm.ppo"]["properties"]["clip_range"]["anyOf"][0]["exclusiveMinimum"] == 0
     assert "hidden" in definitions["model.mlp"]["properties"]
     assert "id" in definitions["env.gymnasium"]["properties"]
     config = assemble("ppo", "CartPole-v1").model_dump(mode="json")

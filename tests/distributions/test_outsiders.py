@@ -114,7 +114,7 @@ def test_a_model_says_so_where_an_algorithm_needs_what_a_distribution_lacks(quic
         quick(PENDULUM, "sac", OFF_POLICY | {"model.distribution": "mixture"}).train()
     assert str(caught.value) == (
         "model.distribution: SAC needs a differentiable sample within the bounds for the Box action 'action', and the "
-        "distribution mixture has none\nThose that do: squashed_gaussian, truncated_logistic. "
+        "distribution mixture has none\nThose that do: squashed_gaussian, squashed_gsde, truncated_logistic. "
         'Next: overrides={"model.distribution": "squashed_gaussian"}'
     )
 
@@ -125,7 +125,8 @@ def test_a_distribution_without_a_divergence_is_refused_by_what_needs_one(quick)
     assert str(caught.value) == (
         "model.distribution: trpo needs a KL divergence for the action 'action', and the distribution mixture has "
         "none\n"
-        'Those that do: beta, gaussian, squashed_gaussian. Next: overrides={"model.distribution": "gaussian"}'
+        "Those that do: beta, gaussian, gsde, squashed_gaussian, squashed_gsde. "
+        'Next: overrides={"model.distribution": "gaussian"}'
     )
 
 

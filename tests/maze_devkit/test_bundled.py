@@ -60,7 +60,10 @@ LASTING = ("normalize_reward",)
 NO_HOOKS = ("command", "distribution", "memory", "policy", "runner", "searcher", "teacher")
 BY_RLLIB = ("critic_leaves", "forks", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
-    **{f"distribution {name}": ("masks",) for name in ("beta", "gaussian", "squashed_gaussian")},
+    **{
+        f"distribution {name}": ("masks",)
+        for name in ("beta", "gaussian", "gsde", "squashed_gaussian", "squashed_gsde")
+    },
     "algorithm appo": ("host_synchronisation",),
     "algorithm bc": ("truncation",),
     "algorithm cma_es": ("gradients", "host_synchronisation", "truncation"),

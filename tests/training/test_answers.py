@@ -35,7 +35,7 @@ WRONG = [
     (answers.epoch_metrics, "epoch_metrics", {"a": np.array(["1"])}, "epoch_metrics, 'a' is array"),
     (answers.epoch_metrics, "epoch_metrics", {"a": torch.ones(2)}, "epoch_metrics, 'a' is tensor"),
     (answers.epoch_metrics, "epoch_metrics", {3: 1.0}, "epoch_metrics has the name 3, which is no string"),
-    (lambda mine: answers.score(mine, {}), "score", "high", "score is 'high', not a number"),
+    (lambda mine: answers.score(mine, {}, None, first=False), "score", "high", "score is 'high', not a number"),
     (lambda mine: answers.lr_factor(mine, 0.0), "lr_factor", "x", "lr_factor is 'x', not a number"),
     (lambda mine: answers.lr_factor(mine, 0.0), "lr_factor", -1, "lr_factor returned -1.0, not a finite factor"),
     (lambda mine: answers.lr_factor(mine, 0.0), "lr_factor", float("nan"), "lr_factor returned nan"),

@@ -62,6 +62,8 @@ def strategy(name, schema, definitions):
         return st.integers(low + ("exclusiveMinimum" in schema), high)
     if schema.get("type") == "number":
         return st.floats(low, high, exclude_min="exclusiveMinimum" in schema, width=16)
+    if schema.get("type") == "array":
+        return st.lists(strategy("", schema["items"], definitions), max_size=2)
     if schema.get("type") == "object":
         return st.just({})
     raise AssertionError(f"no values for {name}: {schema}")

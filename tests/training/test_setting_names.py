@@ -8,6 +8,7 @@ from maze_offpolicy.collect.replay_memory import ReplayMemory
 from maze_offpolicy.collect.sizes import check_sequences
 
 from maze_core.base.errors import ConfigError
+from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 
 pytest.importorskip("maze_sac")
@@ -27,7 +28,7 @@ def collector(quick, monkeypatch):
     def build(own, *arguments, steps=None, model="none", **named):
         context = quick(algorithm="sac", overrides={"model.memory": model})
         run = context.run
-        algorithm = OwnConfig() if own else run.config.algorithm
+        algorithm = OwnConfig().bound_to(type(run.algorithm), discovery.load) if own else run.config.algorithm
         monkeypatch.setattr(run, "config", run.config.model_copy(update={"algorithm": algorithm, "steps": steps}))
         return ReplayCollector(run, 1, *arguments, **named)
 

@@ -35,6 +35,7 @@ PROMISED = (
     "maze_core.envs.events.event",
     "maze_core.envs.events.histograms",
     "maze_core.envs.in_process",
+    "maze_core.envs.info_columns",
     "maze_core.envs.masks",
     "maze_core.envs.parameters",
     "maze_core.envs.several.actors",
