@@ -11,6 +11,7 @@ from typing import Any
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable, shown
 from maze_core.plugins.config.plain_yaml import kind_of, parse_value
+from maze_core.plugins.discovery import KINDS
 
 Raw = dict[str, Any]
 """Plain data: dicts, lists, strings, numbers, booleans and None."""
@@ -150,7 +151,7 @@ def _set(tree: Any, path: tuple[str, ...], value: Any) -> None:
         elif isinstance(tree, dict):
             if last:
                 tree[key] = beginning_at(tree.get(key), value) if path[0] == "algorithm" else value
-            elif isinstance(tree.get(key), str) and path[: position + 1] in NAMED:
+            elif isinstance(tree.get(key), str) and key in KINDS:  # the name of a plugin that a parameter names
                 tree[key] = {"name": tree[key]}
             elif tree.get(key) is None:
                 tree[key] = [] if path[position + 1] == "0" and key == "wrappers" else {}
