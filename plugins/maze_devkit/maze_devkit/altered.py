@@ -34,7 +34,8 @@ def altered(state: Any, plain: bool = False, most: int | None = None) -> Iterato
     `plain`: only numbers, texts and None; `most`: of so many leaves, of all parts of the state.
     """
     paths = list(_leaves(state))
-    for path in paths[:: math.ceil(len(paths) / (most or len(paths)))]:
+    every = 1 if most is None else max(1, math.ceil(len(paths) / most))
+    for path in paths[::every]:
         leaf = state
         for key in path:
             leaf = leaf[key]
