@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -214,16 +214,22 @@ class EpisodeParameters:
             self.now[i] = self.plan.of(self._first + env_index, episode_number)
         return self.now[i]
 
-    def set(self, i: int, env: Any, values: Values) -> dict[str, Any] | None:
-        """Let environment i have parameters; return the arguments that it has to be built with anew, if it has to."""
+    def give(self, i: int, envs: Sequence[Any], rebuild: Callable[[int, dict[str, Any]], None]) -> None:
+        """Let environment i of `envs` have its parameters; `rebuild` puts one with other arguments in its place."""
+        values = self.now[i]
+        if values is None:
+            return
+        arguments = self._set(i, envs[i], values)
+        if arguments != self._arguments.get(i, {}):
+            self._arguments[i] = arguments
+            rebuild(i, arguments)
+            self._set(i, envs[i], values)
+
+    def _set(self, i: int, env: Any, values: Values) -> dict[str, Any]:
         setter = self._setters.get(i)
         if setter is None or setter.env is not env:
             setter = self._setters[i] = Setter(env)
-        others = setter.set(values)
-        if others == self._arguments.get(i, {}):
-            return None
-        self._arguments[i] = others
-        return others
+        return setter.set(values)
 
     def state(self) -> dict[str, Any]:
         """Return the parameters of the unfinished episodes, as a part of the state of the environments."""

@@ -262,10 +262,11 @@ class SerialVectorEnv:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
         with naming(place(index, self._episode[i], 0)):
-            seed = self._seeds(index, self._episode[i])
+            seed: Any = self._seeds(index, self._episode[i])
             values = self._parameters.begin(i, index, self._episode[i])
             if values is not None:
-                seed = self._adjust(i, values, seed)
+                self._parameters.give(i, self.envs, self._rebuild)
+                seed = values.get(SEED, seed)
             self.episode_memory[i] = remembered(self._lasting[i])
             result: Any = self.envs[i].reset(seed=seed)
             check_reset(result)
@@ -278,14 +279,6 @@ class SerialVectorEnv:
         if self._events[i]:
             self._begin_events(i)
         return observation
-
-    def _adjust(self, i: int, values: Values, seed: int) -> Any:
-        """Let environment i have these parameters, and return the seed of its episode."""
-        arguments = self._parameters.set(i, self.envs[i], values)
-        if arguments is not None:
-            self._rebuild(i, arguments)
-            self._parameters.set(i, self.envs[i], values)
-        return values.get(SEED, seed)
 
     def _rebuild(self, i: int, arguments: Mapping[str, Any]) -> None:
         """Put another environment in the place of environment i, with what the wrappers remember."""

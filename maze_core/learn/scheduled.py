@@ -41,12 +41,11 @@ class Scheduled:
         """Return the numbers of the moment, by parameter."""
         return {name: vars(self.config)[name] for name in self.schedules}
 
-    def follow(self, run: Run) -> bool:
-        """Take the numbers of this update; return True."""
+    def follow(self, run: Run) -> None:
+        """Take the numbers of this moment."""
         if self.schedules:
             at = Moment(run.fraction_done, run.env_steps, run.updates / run.epoch_length)
             self.take({name: each.number(at) for name, each in self.schedules.items()})
-        return True
 
     def take(self, numbers: Mapping[str, float]) -> None:
         """Take numbers, in place: who holds the configuration sees them."""

@@ -85,8 +85,11 @@ def _epoch(run: Run) -> None:
     scheduled = algorithm.scheduled
     started, steps, updates, batched = time.perf_counter(), run.env_steps, run.updates, False
     try:
-        while run.updates_remain and scheduled.follow(run) and algorithm.warm_up():
+        while run.updates_remain:
             scheduled.follow(run)
+            if not algorithm.warm_up():
+                break
+            scheduled.follow(run)  # steps may have been taken
             learner.set_rates(answers.lr_factor(algorithm, run.fraction_done), scheduled.config)
             for batch in answers.batches(algorithm):
                 if isinstance(batch, OwnStep):

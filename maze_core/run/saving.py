@@ -100,8 +100,9 @@ class Saving:
         run.side_learners.load_state(saved["side_learners"])
         run.statistics.load_state(saved["statistics"])
         run.algorithm.load_state(saved["algorithm"])
+        states = saved.get("callbacks", {})
         for name, plugin in run.hooks.stateful.items():
-            if name in (states := saved.get("callbacks", {})):  # else it is new in a resumed run
+            if name in states:  # else it is new in a resumed run
                 plugin.load_state(states[name])
         run.environments.evaluation.load_memory(saved["evaluation_memory"])
         run.torch_rng = saved["torch_rng"]
@@ -135,7 +136,7 @@ class Saving:
         torch_rng, cuda_rng = global_states(run.cuda_rng is not None)
         on_gpu = GeneratorState(torch.Generator(run.device))
         states = {name: plugin.state() for name, plugin in run.hooks.stateful.items()}
-        callbacks = varies(states, {name: OrLeftOut(state) for name, state in states.items()})
+        callbacks = OrLeftOut({name: OrLeftOut(state) for name, state in states.items()})
         return {
             **run.state.saved(),
             "seconds": run.seconds,
@@ -143,7 +144,7 @@ class Saving:
             "side_learners": run.side_learners.state(),
             "statistics": run.statistics.state(),
             "algorithm": run.algorithm.state(),
-            **({"callbacks": varies(callbacks, OrLeftOut(callbacks))} if callbacks else {}),
+            **({"callbacks": varies(states, callbacks)} if states else {}),
             "evaluation_memory": varies(run.wrapper_memory(), EVALUATED["evaluation_memory"]),
             "modules": {name: dict(module.state_dict()) for name, module in run.modules.items()},
             "torch_rng": varies(torch_rng, GeneratorState(torch.Generator())),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from maze_onpolicy.constraints import answer_of
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -56,8 +58,5 @@ def replay_costs(run: Run, actions: JointActions) -> ReplayCosts | None:
 
     To be called where the critics are built.
     """
-    for each in run.hooks.members:
-        if (answer := getattr(each.plugin, "replay_costs", None)) is not None:
-            costs: ReplayCosts = answer(run, actions)
-            return costs
-    return None
+    costs: ReplayCosts | None = answer_of(run, "replay_costs", actions)
+    return costs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,11 +38,15 @@ def rollout_costs(run: Run) -> RolloutCosts | None:
 
     To be called in `setup_loss`. The result goes to `advantage_rows`.
     """
-    for each in run.hooks.members:
-        if (answer := getattr(each.plugin, "rollout_costs", None)) is not None:
-            costs: RolloutCosts = answer(run)
-            return costs
-    return None
+    costs: RolloutCosts | None = answer_of(run, "rollout_costs")
+    return costs
+
+
+def answer_of(run: Run, question: str, *arguments: Any) -> Any:
+    """Return what the first plugin of a run that has a method `question` answers; None: no plugin has it."""
+    asked = (getattr(each.plugin, question, None) for each in run.hooks.members)
+    answer = next((each for each in asked if each is not None), None)
+    return None if answer is None else answer(run, *arguments)
 
 
 def cost_modules(costs: RolloutCosts | None) -> dict[str, nn.Module]:

@@ -38,7 +38,7 @@ from maze_core.envs.wrappers.carry import recall, remembered
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
+    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds
     from maze_core.envs.wrappers.carry import Memory
 
     MakeAgents = Callable[[int], MultiAgentEnv]
@@ -226,9 +226,12 @@ class AgentsVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         index, number = self.first_index + c, int(self._episode[c])
-        seed, values = self._seeds(index, number), self._parameters.begin(c, index, number)
+        seed: Any = self._seeds(index, number)
+        values = self._parameters.begin(c, index, number)
         if values is not None:
-            seed = self._adjust(c, values, seed)
+            with naming(self._place(c)):
+                self._parameters.give(c, self.envs, self._rebuild)
+            seed = values.get(SEED, seed)
         self.episode_memory[c] = remembered(self._lasting[c])
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
@@ -236,15 +239,6 @@ class AgentsVectorEnv:
         for events in self._events[c]:
             events.clear()
         return outcome
-
-    def _adjust(self, c: int, values: Values, seed: int) -> Any:
-        """Let copy c have these parameters, and return the seed of its episode."""
-        with naming(self._place(c)):
-            arguments = self._parameters.set(c, self.envs[c], values)
-            if arguments is not None:
-                self._rebuild(c, arguments)
-                self._parameters.set(c, self.envs[c], values)
-        return values.get(SEED, seed)
 
     def _rebuild(self, c: int, arguments: Mapping[str, Any]) -> None:
         """Put another environment in the place of copy c, with what the wrappers remember."""

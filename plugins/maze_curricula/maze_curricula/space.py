@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from maze_core import ConfigError
 from maze_core.base.seeding import Values
 from maze_core.base.terminal_text import shown
 from maze_core.envs.parameters import SEED, Choice, FloatRange, IntRange, Range
 
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A part of a whole."""
 _FORMS = "Such as [3, 20], [0.0, 2.5], or {choices: [ice, sand]}."
 
 

@@ -44,20 +44,7 @@ class PopulationBasedBandits(Searcher):
 
     def ask(self, number: int) -> Point | Wait:
         """Return the member's settings; a copy gets new ones. Waits for the generation before."""
-        population = self._all
-        if number in population.points:
-            return population.points[number]
-        parent = None
-        if number < self.config.population:
-            point = population.drawn(number)
-        elif population.ranked(number) is None:
-            return Wait()
-        else:
-            parent = population.chosen(number)
-            own = number - self.config.population
-            point = population.points[parent] if parent == own else self._promising(number)
-        population.points[number], population.parents[number] = point, parent
-        return point
+        return self._all.ask(number, lambda each, _: self._promising(each))
 
     def parent(self, number: int) -> int | None:
         """Return the stretch that one goes on from: its member's last one, or for one of the worst one of the best."""
@@ -69,8 +56,7 @@ class PopulationBasedBandits(Searcher):
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Receive the value of a stretch."""
-        self._all.points.setdefault(number, point)
-        self._all.tell(number, value)
+        self._all.tell(number, point, value)
 
     def _promising(self, number: int) -> Point:
         """Return the settings with the highest upper confidence bound beside those that train at the same time."""

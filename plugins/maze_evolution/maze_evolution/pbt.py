@@ -36,20 +36,7 @@ class PopulationBasedTraining(Searcher):
 
     def ask(self, number: int) -> Point | Wait:
         """Return the member's settings; those of a copy are changed. Waits for the generation before."""
-        population = self._all
-        if number in population.points:
-            return population.points[number]
-        parent = None
-        if number < self.config.population:
-            point = population.drawn(number)
-        elif population.ranked(number) is None:
-            return Wait()
-        else:
-            parent = population.chosen(number)
-            before = population.points[parent]
-            point = before if parent == number - self.config.population else self._changed(number, before)
-        population.points[number], population.parents[number] = point, parent
-        return point
+        return self._all.ask(number, self._changed)
 
     def parent(self, number: int) -> int | None:
         """Return the stretch that one goes on from: its member's last one, or for one of the worst one of the best."""
@@ -61,8 +48,7 @@ class PopulationBasedTraining(Searcher):
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Receive the value of a stretch."""
-        self._all.points.setdefault(number, point)
-        self._all.tell(number, value)
+        self._all.tell(number, point, value)
 
     def _changed(self, number: int, point: Point) -> Point:
         changed = {}

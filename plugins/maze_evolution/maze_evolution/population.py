@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Annotated, Any
 
-from maze_sweep.searchers.base import Search, Whole
+from maze_sweep.searchers.base import WORST, Search, Wait
 from maze_sweep.searchers.space import Choices, Dimension, Point
 from pydantic import Field
 
 from maze_core import ConfigError, PluginConfig
 
-_WORST = float("-inf")
+_FAR = "60000, which each member trains in all"
 
 
 class PopulationConfig(PluginConfig):
@@ -45,7 +46,7 @@ class Population:
             ConfigError: the end of the runs is open or too near, or there are fewer trials.
         """
         config, search = self.config, self.search
-        whole, total = _whole(search, name), config.population * config.generations
+        whole, total = search.divided(name, _FAR), config.population * config.generations
         ends = {whole.share((number + 1) / config.generations) for number in range(config.generations)}
         if len(ends) < config.generations:
             problem = f"{whole.amount:g} {whole.unit} are too few for {config.generations} generations"
@@ -61,11 +62,32 @@ class Population:
     def until(self, number: int) -> float:
         """Return the budget of a stretch: that of its generation."""
         config = self.config
-        return _whole(self.search, "").share((number // config.population + 1) / config.generations)
+        return self.search.divided("", _FAR).share((number // config.population + 1) / config.generations)
 
-    def tell(self, number: int, value: float | None) -> None:
-        """Receive the value of a stretch."""
-        self.values[number] = _WORST if value is None else value if self.search.maximize else -value
+    def ask(self, number: int, changed: Callable[[int, Point], Point]) -> Point | Wait:
+        """Return the settings of a stretch. Waits for the generation before.
+
+        `changed`: called for a copy of another member with the number and the other's settings.
+        """
+        if number in self.points:
+            return self.points[number]
+        parent = None
+        if number < self.config.population:
+            point = self.drawn(number)
+        elif self.ranked(number) is None:
+            return Wait()
+        else:
+            parent = self.chosen(number)
+            point = self.points[parent]
+            if parent != number - self.config.population:
+                point = changed(number, point)
+        self.points[number], self.parents[number] = point, parent
+        return point
+
+    def tell(self, number: int, point: Point, value: float | None) -> None:
+        """Receive the value of a stretch with these settings."""
+        self.points.setdefault(number, point)
+        self.values[number] = self.search.signed(value)
 
     def ranked(self, number: int) -> list[int] | None:
         """Return the trials of the generation before a trial's, the best first; None while one has no value."""
@@ -83,9 +105,9 @@ class Population:
         """
         ranked = self.ranked(number) or []
         own, count = number - self.config.population, max(1, int(self.config.quantile * self.config.population))
-        if own not in ranked[-count:] and self.values[own] > _WORST:
+        if own not in ranked[-count:] and self.values[own] > WORST:
             return own
-        best = [each for each in ranked[:count] if self.values[each] > _WORST]
+        best = [each for each in ranked[:count] if self.values[each] > WORST]
         if not best:
             raise ConfigError("all members have failed, so there is none to go on from", "searcher", "See their logs.")
         return self.rng(number, "parent").choice(best)
@@ -103,10 +125,3 @@ class Population:
 def draw(dimension: Dimension, rng: Random) -> Any:
     """Return a value of a dimension, all of which are equally likely."""
     return rng.choice(dimension.values) if isinstance(dimension, Choices) else dimension.at(rng.random())
-
-
-def _whole(search: Search, name: str) -> Whole:
-    if search.whole is None:
-        hint = "Next: --steps 60000, which each member trains in all; or --epochs, or --set max_time=1h"
-        raise ConfigError(f"{name} divides how far runs train, and their end is open", "--steps", hint)
-    return search.whole

@@ -11,13 +11,12 @@ from pydantic import Field, PositiveInt, model_validator
 from maze_core import ConfigError, PluginConfig
 from maze_core.base.saved_state import Each, Number, varies
 from maze_curricula.outcomes import outcome
-from maze_curricula.space import Space
+from maze_curricula.space import Share, Space
 from maze_curricula.teacher import Teacher
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode
 
-Share = Annotated[float, Field(ge=0, le=1)]
 _NEAR = 1e-9
 
 

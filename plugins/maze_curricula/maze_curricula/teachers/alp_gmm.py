@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from maze_core import ConfigError, PluginConfig
 from maze_core.base.saved_state import Array, Count, varies
 from maze_curricula.mixture import Mixture, best_mixture
 from maze_curricula.outcomes import outcome
-from maze_curricula.space import Space
+from maze_curricula.space import Share, Space
 from maze_curricula.teacher import Teacher
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class AlpGmmConfig(PluginConfig):
 
     metric: str = "return"
     """Of an episode, whose progress counts: `return`, `length`, or one that the environment reports."""
-    random: Annotated[float, Field(ge=0, le=1)] = 0.2
+    random: Share = 0.2
     """The share of parameters that are drawn uniformly."""
     every: PositiveInt = 250
     """Episodes between two fits of the mixture, and before the first one."""

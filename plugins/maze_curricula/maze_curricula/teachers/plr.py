@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
 from maze_core import PluginConfig
 from maze_core.base.saved_state import Count, Number, OrNone, StateError, varies
 from maze_core.envs.parameters import PARAMETERS
 from maze_curricula.outcomes import outcome
-from maze_curricula.space import Space
+from maze_curricula.space import Share, Space
 from maze_curricula.teacher import Teacher
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode
-
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class PlrConfig(PluginConfig):

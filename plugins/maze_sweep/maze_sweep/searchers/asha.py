@@ -15,9 +15,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from maze_core import ConfigError, PluginConfig
-from maze_sweep.searchers.base import Done, Search, Searcher, Wait
-from maze_sweep.searchers.random import asked_for
-from maze_sweep.searchers.rungs import WORST, Reduction, Rungs, budgets, new_point, signed, whole_of
+from maze_sweep.searchers.base import WORST, Done, Search, Searcher, Wait
+from maze_sweep.searchers.random import asked_for, drawn_point
+from maze_sweep.searchers.rungs import FAR, Reduction, Rungs, budgets
 from maze_sweep.searchers.space import Point
 
 
@@ -105,7 +105,7 @@ class ASHASearcher(Searcher):
         """Return about how many trials there will be on all rungs; the user asks for those on the first."""
         config = self.config
         self._search, self._count = search, asked_for(search)
-        self._budgets = budgets(whole_of(search, "asha"), config.rungs, config.reduction, "asha")
+        self._budgets = budgets(search.divided("asha", FAR), config.rungs, config.reduction, "asha")
         self._jobs = [Job(self._rung(each.until), each.parent) for each in search.begun]
         self._points: dict[int, Point] = {number: each.point for number, each in enumerate(search.begun)}
         self._values: dict[int, float] = {}
@@ -124,7 +124,7 @@ class ASHASearcher(Searcher):
                 return job
             self._jobs.append(job)
             new = len(self._jobs) - 1
-            self._points[new] = new_point(self._search, new) if job.parent is None else self._points[job.parent]
+            self._points[new] = drawn_point(self._search, new) if job.parent is None else self._points[job.parent]
         return self._points[number]
 
     def parent(self, number: int) -> int | None:
@@ -137,7 +137,7 @@ class ASHASearcher(Searcher):
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Receive the value of a trial."""
-        self._values[number] = signed(self._search, value)
+        self._values[number] = self._search.signed(value)
 
     def _next(self) -> Job | Wait | Done:
         """Return what follows the jobs so far. It waits for a value that the workers would know by then."""

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from maze_core import PluginConfig
+from maze_core import ConfigError, PluginConfig
 from maze_sweep.searchers.space import Point, Space
+
+WORST = float("-inf")
+"""The value of a failed trial, where more is better."""
 
 Unit = Literal["steps", "epochs", "seconds"]
 
@@ -54,6 +57,21 @@ class Search:
     """How far the runs train: by `steps`, else by epochs, else by `max_time`; None: their end is open."""
     begun: Sequence[Begun] = ()
     """The trials that were asked for before an interruption, by number. They stay as they are."""
+
+    def divided(self, name: str, example: str) -> Whole:
+        """Return how far the runs train, for the searcher `name` that divides it; `example`: how to say it.
+
+        Raises:
+            ConfigError: their end is open.
+        """
+        if self.whole is None:
+            hint = f"Next: --steps {example}; or --epochs, or --set max_time=1h"
+            raise ConfigError(f"{name} divides how far runs train, and their end is open", "--steps", hint)
+        return self.whole
+
+    def signed(self, value: float | None) -> float:
+        """Return a value so that more is better; a failed trial is worse than all."""
+        return WORST if value is None else value if self.maximize else -value
 
 
 @dataclass(frozen=True, slots=True)

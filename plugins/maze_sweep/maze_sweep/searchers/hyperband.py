@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from maze_core import ConfigError, PluginConfig
 from maze_sweep.searchers.base import Search, Searcher, Wait
-from maze_sweep.searchers.rungs import Reduction, Rungs, budgets, new_point, signed, whole_of
+from maze_sweep.searchers.random import drawn_point
+from maze_sweep.searchers.rungs import FAR, Reduction, Rungs, budgets
 from maze_sweep.searchers.space import Point
 
 
@@ -77,7 +78,7 @@ class HyperbandSearcher(Searcher):
         """Return the number of trials, which follows from the rungs."""
         config = self.config
         self._search = search
-        self._budgets = budgets(whole_of(search, "hyperband"), config.rungs, config.reduction, "hyperband")
+        self._budgets = budgets(search.divided("hyperband", FAR), config.rungs, config.reduction, "hyperband")
         self._groups = groups(config.rungs, config.reduction)
         self._values: dict[int, float] = {}
         self._parents: dict[int, int | None] = {number: each.parent for number, each in enumerate(search.begun)}
@@ -100,7 +101,7 @@ class HyperbandSearcher(Searcher):
                 return Wait()
             parent = sorted(members, key=lambda each: (-self._values[each], each))[number - group.first]
         self._parents[number] = parent
-        self._points[number] = new_point(self._search, number) if parent is None else self._points[parent]
+        self._points[number] = drawn_point(self._search, number) if parent is None else self._points[parent]
         return self._points[number]
 
     def parent(self, number: int) -> int | None:
@@ -113,7 +114,7 @@ class HyperbandSearcher(Searcher):
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Receive the value of a trial."""
-        self._values[number] = signed(self._search, value)
+        self._values[number] = self._search.signed(value)
 
     def _place(self, number: int) -> tuple[Group, Group | None]:
         """Return the group of a trial, and the one that it goes on from."""

@@ -22,11 +22,7 @@ class RandomSearcher(Searcher):
 
     def ask(self, number: int) -> Point:
         """Return a point drawn with the trial's own generator."""
-        # A text as the seed is hashed by SHA-512, so neighbouring trials are independent.
-        return {
-            path: drawn(dimension, Random(f"{self._search.seed}/{number}/{path}"))
-            for path, dimension in self._search.space.items()
-        }
+        return drawn_point(self._search, number)
 
 
 def asked_for(search: Search) -> int:
@@ -38,6 +34,12 @@ def asked_for(search: Search) -> int:
     if search.trials is None:
         raise ConfigError("the number of points to try is missing", "--trials", "Next: --trials 20")
     return search.trials
+
+
+def drawn_point(search: Search, number: int) -> Point:
+    """Return a point drawn for a trial."""
+    # A text as the seed is hashed by SHA-512, so neighbouring trials are independent.
+    return {path: drawn(each, Random(f"{search.seed}/{number}/{path}")) for path, each in search.space.items()}
 
 
 def drawn(dimension: Dimension, generator: Random) -> object:
