@@ -1,9 +1,11 @@
 """A teacher chooses the parameters of the next episodes, and they are the same after a kill and on workers."""
 
 import json
+import re
 
 import numpy as np
 import pytest
+from maze_curricula.teachers.uniform import Uniform
 from maze_recordings.loader import load_trajectories
 
 from maze_core import ConfigError, RunContext, RunError
@@ -160,6 +162,29 @@ def test_jobs_take_them_along(quick, whole_state, assert_same):
 def test_workers_whose_jobs_do_not_take_them_are_refused(quick):
     with pytest.raises(ConfigError, match="those of its workers"):
         quick(CORRIDOR, "es", taught()).train()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda count: [{"size": 99}] * count, "size=99, beyond 2 to 6"),
+        (lambda count: [{"depth": 3}] * count, "parameters of depth, instead of size"),
+        (lambda count: [{"size": 3}], "not the parameters of 12 episodes"),
+        (lambda count: 1 // 0, "next of the teacher 'uniform' raised ZeroDivisionError"),
+    ],
+)
+def test_a_teacher_that_errs_later_ends_the_run(quick, monkeypatch, wrong, said):
+    context = quick(CORRIDOR, "ppo", taught("uniform", {"size": [2, 6]}))
+    first, calls = Uniform.next, []
+
+    def later(self, count):
+        calls.append(count)
+        return first(self, count) if len(calls) == 1 else wrong(count)
+
+    monkeypatch.setattr(Uniform, "next", later)
+    with pytest.raises(RunError, match=re.escape(said)):
+        context.train()
+    assert len(calls) == 2
 
 
 def test_a_metric_that_never_comes_ends_the_run_with_those_that_do(quick):

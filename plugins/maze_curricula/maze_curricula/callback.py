@@ -88,7 +88,10 @@ class Curriculum(Plugin):
         """Let the teacher see the epoch, and choose the next parameters."""
         seen = [each for each in run.statistics.finished if each.parameters]
         self._called("see", lambda: self._teacher.see(seen, epoch.metrics))
-        self._choose(run)
+        try:
+            self._choose(run)
+        except ConfigError as error:  # here it would be a warning, and the run would go on with the old parameters
+            raise RunError(str(error)) from error
         run.environments.instruct(self._rows)
 
     def state(self) -> dict[str, Any]:
