@@ -16,7 +16,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-compile": {},
     "maze-curricula": {"callback": "curriculum", "teacher": "adr alp_gmm lessons plr success uniform"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
-    "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
+    "maze-devkit": {"command": "init config.schema envs envs.check plugins.new plugins.check"},
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},

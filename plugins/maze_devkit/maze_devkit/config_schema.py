@@ -1,11 +1,14 @@
-"""The JSON Schema of configuration files, with the parameters of the installed plugins."""
+"""`maze config schema`: the JSON Schema of configuration files, with the parameters of the installed plugins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from maze_core.base.errors import MazeError
+from maze_core.cli import output
 from maze_core.plugins import discovery
 from maze_core.plugins.config.flags import json_schema
 from maze_core.plugins.config.raw import PARTS
@@ -14,6 +17,25 @@ from maze_core.plugins.config.run import RunConfig
 _DEFAULTS = {"env": "gymnasium", "model": "mlp", "runner": "dev"}
 """The plugins of a part that names none."""
 Schema = dict[str, Any]
+
+
+def schema(
+    algorithm: Annotated[
+        str | None, typer.Argument(metavar="[ALGORITHM]", help="The only algorithm.", show_default=False)
+    ] = None,
+    env_source: Annotated[str | None, typer.Option(metavar="NAME", help="The only env source plugin.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The only model plugin.")] = None,
+    runner: Annotated[str | None, typer.Option(metavar="NAME", help="The only runner plugin.")] = None,
+) -> None:
+    """Print the JSON Schema of configuration files, with the parameters of all installed plugins.
+
+    \b
+    Examples:
+      maze config schema > maze.schema.json
+      maze config schema ppo > ppo.schema.json
+    """
+    given = {"algorithm": algorithm, "env": env_source, "model": model, "runner": runner}
+    output.print_json(file_schema({kind: name for kind, name in given.items() if name is not None}))
 
 
 def file_schema(only: Mapping[str, str] | None = None) -> Schema:

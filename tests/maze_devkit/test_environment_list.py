@@ -7,11 +7,11 @@ import gymnasium
 import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
+from maze_devkit.environment_list import BUILT, brief, list_environments
 from maze_devkit.envs import SeededWalk
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
-from maze_core.cli.commands.environment_list import BUILT, brief, list_environments
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from maze_core.plugins.config import presets

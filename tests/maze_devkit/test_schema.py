@@ -6,13 +6,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from maze_devkit.config_schema import file_schema
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.plain_yaml import parse_mapping, read_yaml
-from maze_core.plugins.config.schema import file_schema
 from tests.repository import files
 
 ROOT = Path(__file__).parents[2]

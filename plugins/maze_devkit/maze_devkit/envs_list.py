@@ -1,4 +1,4 @@
-"""`maze envs`: find environments. The command `maze envs check` comes with maze-devkit."""
+"""`maze envs`: find environments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
 
 if TYPE_CHECKING:
-    from maze_core.cli.commands.environment_list import EnvList, Listed
+    from maze_devkit.environment_list import EnvList, Listed
 
 _HOW_TO_IMPORT = "`maze envs list module:` imports a module that registers some"
 
@@ -39,7 +39,7 @@ def list_(
     """
     from dataclasses import asdict
 
-    from maze_core.cli.commands.environment_list import list_environments
+    from maze_devkit.environment_list import list_environments
 
     allow_local_modules()
     found = list_environments(text)
@@ -55,8 +55,8 @@ def list_(
 
 def _print_list(found: EnvList, text: str) -> None:
     from maze_core.base.terminal_text import shown
-    from maze_core.cli.commands.environment_list import BUILT
     from maze_core.envs.sources.known_ids import missing_source
+    from maze_devkit.environment_list import BUILT
 
     if not found.environments:
         module, imported, _ = text.rpartition(":")
