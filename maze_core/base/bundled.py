@@ -68,8 +68,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-wandb": {"callback": "wandb"},
     "maze-view": {"command": "view"},
     "maze-wrappers": {
-        "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
-        "shift_observations "
+        "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze "
+        "rescale_observations gray resize stack shift_observations "
         "scale_reward clip_reward normalize_reward scalarize time_limit step_skip random_reset rescale_actions "
         "discretize_actions split_actions monitor select drop hide tokenize mask_from_info "
         "count_choices info_events info_to_observation sticky_actions",

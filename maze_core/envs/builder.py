@@ -13,7 +13,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
-from maze_core.envs.wrappers.carry import Metered
+from maze_core.envs.wrappers import Metered
 from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.manager import Hooks

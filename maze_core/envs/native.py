@@ -31,7 +31,7 @@ from maze_core.envs.recorded_state import episode_key
 from maze_core.envs.spaces import allocate
 from maze_core.envs.tensor_envs import OnHost
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrappers.carry import lasting_layers, recall, remembered, vector_reward_meter
+from maze_core.envs.wrappers import lasting_layers, recall, remembered, vector_reward_meter
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 
 class NativeVectorEnv:

@@ -16,7 +16,7 @@ from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.looking_ahead import planning_of
-from maze_core.envs.wrappers.carry import fits, frozen, training_memory
+from maze_core.envs.wrappers import fits, frozen, training_memory
 from maze_core.learn import answers
 from maze_core.learn.checks import check_run
 from maze_core.learn.several_learners import check_installed, check_learners
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.learner import Learner
     from maze_core.learn.repeated_steps import RepeatedSteps

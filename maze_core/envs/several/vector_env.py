@@ -34,12 +34,12 @@ from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrappers.carry import recall, remembered
+from maze_core.envs.wrappers import recall, remembered
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import EpisodePlan, EpisodeSeeds
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
     MakeAgents = Callable[[int], MultiAgentEnv]
 

@@ -13,7 +13,7 @@ from maze_core.base.process_state import isolated_rng, torch_threads
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import copies_of
-from maze_core.envs.wrappers.carry import cycled
+from maze_core.envs.wrappers import cycled
 from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.run.episodes.event_statistics import event_histograms
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import Episode, VectorEnv
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
 

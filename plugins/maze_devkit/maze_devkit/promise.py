@@ -43,7 +43,7 @@ PROMISED = (
     "maze_core.envs.several.wrapped",
     "maze_core.envs.spaces",
     "maze_core.envs.vector",
-    "maze_core.envs.wrappers.carry",
+    "maze_core.envs.wrappers",
     "maze_core.data.batch",
     "maze_core.data.rollout",
     "maze_core.base.metrics",

@@ -22,8 +22,7 @@ from maze_core.envs.checks import (
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
-from maze_core.envs.wrappers.carry import lasting_layers
-from maze_core.envs.wrappers.remembering import name_of, remembering, says_so
+from maze_core.envs.wrappers import lasting_layers, name_of, remembering, says_so
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core import EnvBuilder, EpisodeSeeds, Tree
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 
 class PairEnvs(ABC):

@@ -19,7 +19,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
-from maze_core.envs.wrappers.carry import cycled
+from maze_core.envs.wrappers import cycled
 from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.looking_ahead import Planning
     from maze_core.envs.vector import StepResult
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]
 

@@ -5,12 +5,12 @@ import sys
 import gymnasium
 import pytest
 from gymnasium import spaces
+from maze_wrappers.of_others import GymnasiumWrapper, GymnasiumWrapperConfig
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.wrappers.gymnasium import GymnasiumWrapper, GymnasiumWrapperConfig
 from maze_core.plugins.config.assembly import assemble, dump, env_config, load_run_config
 from maze_core.run.context import RunContext
 

@@ -23,8 +23,7 @@ from maze_export.export import export_policy
 from maze_serve.policy import ServedPolicy
 
 from maze_core.base.errors import CheckpointError, ConfigError
-from maze_core.envs.wrappers.carry import lasting_layers
-from maze_core.envs.wrappers.remembering import forgotten, remembering
+from maze_core.envs.wrappers import forgotten, lasting_layers, remembering
 from maze_core.run.saved.state_files import decode_state, encode_state
 
 
@@ -394,3 +393,15 @@ def test_evaluations_that_know_nothing_of_training_say_so(quick, capsys):
     told = [line for line in capsys.readouterr().err.splitlines() if "do not know those of training" in line]
     assert len(told) == 1
     assert "NormalizeObservation" in told[0]
+
+
+def test_without_this_distribution_it_is_said_what_is_not_saved(quick, monkeypatch):
+    whole = quick(wrappers=[Counted])
+    whole.train()
+    monkeypatch.setenv("MAZE_DISABLE_PLUGINS", "maze-wrappers")
+    without = quick(wrappers=[Counted])
+    without.train()
+    (note,) = [each for each in without.run.notes if "maze-wrappers" in each]
+    assert note.startswith("what the wrapper Counted remembers of earlier episodes is not saved: ")
+    with pytest.raises(CheckpointError, match=r"maze-wrappers, which is not installed\. Next: pip install"):
+        quick(wrappers=[Counted]).resume(whole.run_dir)

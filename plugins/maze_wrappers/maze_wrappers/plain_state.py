@@ -6,7 +6,7 @@ import copy
 import copyreg
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -98,6 +98,11 @@ def _of_other_rows(layer: Any, live: Any, value: Any) -> bool:
         return False
     ours, theirs = live.shape, np.shape(value)
     return bool(ours[:1] == (layer.num_envs,) != theirs[:1] and ours[1:] == theirs[1:])
+
+
+def state_of(layer: Any, inside: Sequence[Any]) -> PlainState:
+    """Return the state of a wrapper; `inside`: the wrappers and the environment in it."""
+    return PlainState(layer, parts_of(*inside))
 
 
 def parts_of(*objects: Any) -> Mapping[int, Any]:

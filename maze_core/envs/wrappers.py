@@ -7,22 +7,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from sys import stdlib_module_names
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
 import numpy as np
 
 from maze_core.base.bundled import packages
-from maze_core.base.errors import RunError
+from maze_core.base.errors import CheckpointError, RunError
 from maze_core.base.saved_state import check_state, form_of
 from maze_core.envs.checks import check_info, not_a_number
+from maze_core.plugins.closing import releasing
+from maze_core.plugins.extensions import installed
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.other_interfaces import check_spaces
 
 if TYPE_CHECKING:
-    from maze_core.envs.wrappers.plain_state import PlainState
     from maze_core.plugins.config.base import PluginConfig
 
+OTHERS = "maze.other_wrappers"
+"""The group of what another distribution, maze-wrappers, does about wrappers of others: `state` returns the layer of
+one; `remembering`, `forgotten` and `advice` find out which of them remember, and what to do about it."""
 METRICS = "episode_metrics"
 """Key in the `info` of an episode's last step: numbers by name, reported as means over episodes."""
 
@@ -69,8 +73,45 @@ class SaidState:
         self.layer.load_state(copy.deepcopy(state))
 
 
-LastingLayer: TypeAlias = "SaidState | PlainState"
-"""The state of a wrapper that keeps one across episodes."""
+class LastingLayer(Protocol):
+    """The state of a wrapper that keeps one across episodes."""
+
+    layer: Any
+
+    def state(self) -> dict[str, Any]:
+        """Return it; that of a wrapper of others has the key `attributes`."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+
+
+class UnsavedState:
+    """Stands for the state of a wrapper of others where nothing is installed that saves it.
+
+    Args:
+        layer: the wrapper.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self.layer, self._name = layer, f"{type(layer).__module__}:{type(layer).__qualname__}"
+
+    def state(self) -> dict[str, Any]:
+        """Return a state without attributes."""
+        return {"layer": self._name, "attributes": {}, "others": []}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Raise CheckpointError for a state that was saved with the attributes of the wrapper."""
+        if state.get("attributes"):
+            raise CheckpointError(self.note())
+
+    def note(self) -> str:
+        """Return what is not installed."""
+        from maze_core.plugins.how_to_install import how_to_install
+
+        return (
+            f"what the wrapper {name_of(self)} remembers of earlier episodes is not saved: that needs maze-wrappers, "
+            f"which is not installed. Next: {how_to_install('maze-wrappers')}"
+        )
 
 
 def layers(env: Any) -> Iterator[Any]:
@@ -93,9 +134,8 @@ def lasting_layers(env: Any) -> list[LastingLayer]:
         if all(callable(getattr(layer, name, None)) for name in ("state", "load_state")):
             found.append(SaidState(layer))
         elif _is_unknown(layer):
-            from maze_core.envs.wrappers.plain_state import PlainState, parts_of
-
-            found.append(PlainState(layer, parts_of(*chain[depth + 1 :])))
+            save = installed(OTHERS, "state")
+            found.append(UnsavedState(layer) if save is None else save(layer, chain[depth + 1 :]))
     return found
 
 
@@ -113,6 +153,42 @@ def _is_unknown(layer: Any) -> bool:
         function = function.func
     its = str(getattr(function, "__module__", None) or "numpy").partition(".")[0]  # that of a ufunc has no name
     return hasattr(layer, "update_running_mean") or its not in {"gymnasium", "numpy", *packages(), *stdlib_module_names}
+
+
+def says_so(layer: LastingLayer) -> bool:
+    """Return True for a wrapper that says that it remembers earlier episodes."""
+    return isinstance(layer, SaidState) or hasattr(layer.layer, "update_running_mean")
+
+
+def name_of(layer: LastingLayer) -> str:
+    """Return the name of a wrapper's class."""
+    return type(layer.layer).__name__
+
+
+def remembering(env: gymnasium.Env[Any, Any]) -> str | None:
+    """Return the name of the first wrapper in which an episode depends on earlier ones; None: there is none.
+
+    Wrappers of others, which do not say it, are tried out where something is installed that does that.
+    """
+    lasting = lasting_layers(env)
+    for layer in filter(says_so, lasting):
+        return name_of(layer)
+    find = installed(OTHERS, "remembering") if lasting else None
+    return None if find is None else find(lasting)
+
+
+def forgotten(build: Callable[[], gymnasium.Env[Any, Any]]) -> str | None:
+    """Return a note about the first wrapper that cannot be put back where it was; None: all can.
+
+    Args:
+        build: returns a new environment at each call, always the same.
+    """
+    if (find := installed(OTHERS, "forgotten")) is not None:
+        note: str | None = find(build)
+        return note
+    with releasing(build()) as env:
+        lost = next((each for each in lasting_layers(env) if isinstance(each, UnsavedState)), None)
+    return None if lost is None else lost.note()
 
 
 def remembered(lasting: Sequence[LastingLayer]) -> Memory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,9 +11,9 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.foreign_settings import settings_kept
-from maze_core.envs.wrappers.carry import LastingLayer, SaidState, lasting_layers, recall, remembered
-from maze_core.envs.wrappers.plain_state import PlainState
+from maze_core.envs.wrappers import LastingLayer, lasting_layers, name_of, recall, remembered
 from maze_core.plugins.closing import releasing
+from maze_wrappers.plain_state import PlainState
 
 Env = gymnasium.Env[Any, Any]
 
@@ -22,29 +22,16 @@ _INSTEAD = {"reward": "normalize_reward", "norm": "normalize_observations", "sta
 """Wrappers of Maze that do the job of others, by what their names contain."""
 
 
-def remembering(env: Env) -> str | None:
+def remembering(lasting: Sequence[LastingLayer]) -> str | None:
     """Return the name of the first wrapper in which an episode depends on earlier ones; None: there is none.
 
-    Wrappers that do not say it are tried out, with two equal episodes. An environment that does not repeat an episode
-    without them says nothing about them.
+    Wrappers are tried out, with two equal episodes. An environment that does not repeat an episode without them says
+    nothing about them.
     """
-    lasting = lasting_layers(env)
-    for layer in filter(says_so, lasting):
-        return name_of(layer)
     unknown = [layer.layer for layer in lasting if isinstance(layer, PlainState)]
     if unknown and _repeats(unknown[-1].env):
         return next((type(layer).__name__ for layer in reversed(unknown) if not _repeats(layer)), None)
     return None
-
-
-def says_so(layer: LastingLayer) -> bool:
-    """Return True for a wrapper that says that it remembers earlier episodes."""
-    return isinstance(layer, SaidState) or hasattr(layer.layer, "update_running_mean")
-
-
-def name_of(layer: LastingLayer) -> str:
-    """Return the name of a wrapper's class."""
-    return type(layer.layer).__name__
 
 
 def forgotten(build: Callable[[], Env]) -> str | None:
