@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from maze_core.envs.interfaces import native
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.vector import begins_episodes
 from maze_core.plugins.closing import release
@@ -20,15 +21,17 @@ def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> Vect
     Raises:
         ConfigError: the environment cannot be built, or its spaces are not supported.
     """
-    native = builder.vector_env(num_envs)
-    if native is not None and builder.parameters:
-        release(native)
+    env = native_env(builder, num_envs)
+    if env is not None and builder.parameters:
+        release(env)
         raise begins_episodes()
-    if native is not None:
-        from maze_core.envs.native import NativeVectorEnv
+    return in_turn(builder, num_envs, first_index) if env is None else env
 
-        return NativeVectorEnv(native, builder.info_columns)
-    return in_turn(builder, num_envs, first_index)
+
+def native_env(builder: EnvBuilder, num_envs: int) -> VectorEnv | None:
+    """Build natively vectorised environments, which stay in this process; None where the source has none."""
+    env = builder.vector_env(num_envs)
+    return None if env is None else native(env, builder.info_columns)
 
 
 def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | AgentsVectorEnv:

@@ -16,6 +16,7 @@ from maze_core.base.bundled import packages
 from maze_core.base.errors import CheckpointError, RunError
 from maze_core.base.saved_state import check_state, form_of
 from maze_core.envs.checks import check_info, not_a_number
+from maze_core.envs.interfaces import on_host
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.extensions import installed
 from maze_core.plugins.hookspecs import hookimpl
@@ -319,11 +320,7 @@ class Metered:
     def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
         """Wrap the source's natively vectorised environment in the meter."""
         env = yield
-        if env is None:
-            return None
-        from maze_core.envs.tensor_envs import on_host
-
-        return VectorRewardMeter(on_host(env))
+        return None if env is None else VectorRewardMeter(on_host(env))
 
 
 def below_meter(

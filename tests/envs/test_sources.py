@@ -185,7 +185,7 @@ def test_environments_need_no_torch():
         "maze_core.envs.builder",
         "maze_core.envs.sources.factory",
         "maze_core.envs.sources.gymnasium",
-        "maze_core.envs.native",
+        "maze_foreign_envs.native",
         "maze_local.pooled_envs",
         "maze_core.envs.serial",
         "maze_local.env_task",

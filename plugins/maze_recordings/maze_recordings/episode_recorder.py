@@ -13,12 +13,11 @@ from maze_onpolicy import Assembler
 from maze_core import EpisodeSeeds, NetworkAgent, Purpose, Trajectory, generator, take_rows
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.parameters import SEED
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.vector import Episode, agents_of, copies_of
+from maze_core.envs.vector import Episode, agents_of, can_replay, copies_of
 from maze_core.envs.wrappers import cycled
 from maze_core.plugins.closing import releasing
 
@@ -117,7 +116,7 @@ class _Recording:
         self.ended: dict[int, Played] = {}
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         # A natively vectorised environment chooses the seeds of its episodes itself.
-        self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
+        self._seeds = seeds if can_replay(env) else None
         self._agents = len(agents_of(env))
         self._playing = set(range(copies_of(env)))
         self._codec = ActionCodec(env.action_space)

@@ -9,10 +9,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_foreign_envs.single_from_vector import LoneEnv
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.run.context import RunContext
 

@@ -29,11 +29,11 @@ from maze_core.envs.info_columns import CONSTRAINT, InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.recorded_state import episode_key
 from maze_core.envs.spaces import allocate
-from maze_core.envs.tensor_envs import OnHost
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers import lasting_layers, recall, remembered, vector_reward_meter
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
+from maze_foreign_envs.tensor_envs import OnHost
 
 if TYPE_CHECKING:
     import gymnasium
