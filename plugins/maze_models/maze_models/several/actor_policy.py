@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +15,23 @@ from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.models.building import build_checked
 from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.memory import remembers
-from maze_core.models.several.actor_memory import group_sequences, put_ended, put_state, taken_state
-from maze_core.models.several.actor_normalizer import ActorNormalizer
-from maze_core.models.several.critics import JointCritic, build_joint_critic, summed_values
 from maze_core.models.several.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
 from maze_core.models.several.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
+from maze_models.several.actor_memory import group_sequences, put_ended, put_state, taken_state
+from maze_models.several.actor_normalizer import ActorNormalizer
+from maze_models.several.critics import JointCritic, build_joint_critic, summed_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gymnasium import Space
 
-    from maze_core.base.tree import TensorTree, Tree
+    from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.building import Build
     from maze_core.models.distributions.noise import Noise
     from maze_core.models.scored_choices import Described
-    from maze_core.models.several.actor_memory import Acting
+    from maze_models.several.actor_memory import Acting
 
 _DELTA = "turn/critic/value"
 """What a critic of differences remembers: the value of the last row."""
@@ -81,7 +80,7 @@ class ActorPolicy(nn.Module):
         self.delta_critic = delta_critic
         self.has_critic = joint_critic is not None or all(policy.has_critic for policy in self._policies)
         self.dense = False
-        """True: every network works on all rows, and results are selected; see `batchable`."""
+        """True: every network works on all rows, and results are selected; see `batchable` of the core."""
         leaves, actions = flatten_space(observation_space, "observation"), flatten_space(action_space, "action")
         above = {key: key for key in leaves if is_for_critics(key)}
         self._leaves = [{**keys_below(group.kind, leaves, "observation"), **above} for group in groups]
@@ -311,14 +310,6 @@ def _actors(observation_space: Space[Any]) -> ActorId:
     return actors
 
 
-def batchable(policy: Any) -> Any:
-    """Return a copy of a policy without choices that depend on values, such as which rows belong to which actor."""
-    again = copy.deepcopy(policy)
-    if isinstance(again, ActorPolicy):
-        again.dense = True
-    return again
-
-
 def build_actor_policy(
     build: Build, actors: ActorId, observation_space: Space[Any], action_space: Space[Any], config: Any
 ) -> ActorPolicy:
@@ -348,13 +339,3 @@ def build_actor_policy(
             raise
     delta = getattr(config, "delta_critic", False) and config.critic != "none"
     return ActorPolicy(observation_space, action_space, groups, policies, critic, delta_critic=delta)
-
-
-def probe(observation_space: Space[Any], rows: int) -> Tree:
-    """Return zeros as observations [B, …]: `rows` of them, or more, so that every actor acts in one."""
-    actors = actors_of(observation_space)
-    count = rows if actors is None else max(rows, int(actors.n))
-    obs = allocate(space_specs(observation_space, "observation"), (count,))
-    if actors is not None:
-        obs[ACTOR][: int(actors.n)] = range(int(actors.n))
-    return obs

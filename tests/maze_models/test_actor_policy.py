@@ -9,15 +9,15 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.turns import Carousel, Shelves
+from maze_models.several.actor_policy import ActorPolicy
 from maze_models.template import TemplateConfig, TemplateModel
 from torch import nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.building import build_policy
+from maze_core.models.building import batchable, build_policy, probe
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import ActorPolicy, batchable, probe
 
 GROUPS = {
     "shared": "shared",
@@ -303,3 +303,9 @@ def test_one_critic_for_all_is_refused_where_it_cannot_be(settings, message):
     with pytest.raises(ConfigError, match=message if "memory" in settings else "has layers of its own"):
         build(Shelves(), joint_critic=True, **settings)
     assert not build(Shelves(), joint_critic=True, critic="none").has_critic
+
+
+def test_without_this_distribution_its_name_is_said(monkeypatch):
+    monkeypatch.setenv("MAZE_DISABLE_PLUGINS", "maze-models")
+    with pytest.raises(ConfigError, match="a policy of several actors needs maze-models, which is not installed"):
+        build(Carousel())

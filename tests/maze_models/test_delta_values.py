@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.turns import Carousel
+from maze_models.several.critics import summed_values
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.recurrent import remembered_values
 
@@ -16,7 +17,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.critics import summed_values
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 
