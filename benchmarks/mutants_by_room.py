@@ -496,14 +496,14 @@ MUTANTS = (
     Mutant(
         "compiling that nothing can do is silent",
         "seams",
-        "maze_core/learn/repeated_steps.py",
+        "maze_core/learn/taken_over.py",
         'if config.compile == "on":',
         'if config.compile == "never":',
     ),
     Mutant(
         "steps are compiled where that is off",
         "seams",
-        "maze_core/learn/repeated_steps.py",
+        "maze_core/learn/taken_over.py",
         'else config.compile != "off"):',
         "else True):",
     ),

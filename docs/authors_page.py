@@ -12,8 +12,8 @@ from described import code, line, of_class, returns
 from maze_core.data.batch import Batch
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.discovery import KINDS
-from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.plugins.kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 
 
 def authors() -> dict[str, str]:

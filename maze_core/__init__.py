@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from maze_core.envs.spaces import flatten_space as flatten_space
     from maze_core.envs.vector import VectorEnv as VectorEnv
     from maze_core.learn.algorithm import Algorithm as Algorithm
-    from maze_core.learn.optimizers.adam import Adam as Adam
-    from maze_core.learn.optimizers.adam import Optimizer as Optimizer
+    from maze_core.learn.optimizers import Adam as Adam
+    from maze_core.learn.optimizers import Optimizer as Optimizer
     from maze_core.models.blocks import Dense as Dense
     from maze_core.models.blocks import check_room as check_room
     from maze_core.models.distributions.base import TreeDistribution as TreeDistribution
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActingPolicy": "maze_core.collect.policies.base",
     "ActorSpaces": "maze_core.envs.several.agent_rows",
-    "Adam": "maze_core.learn.optimizers.adam",
+    "Adam": "maze_core.learn.optimizers",
     "Algorithm": "maze_core.learn.algorithm",
     "AlgorithmConfig": "maze_core.plugins.config.run",
     "Batch": "maze_core.data.batch",
@@ -91,7 +91,7 @@ _HOMES = {
     "Loss": "maze_core.data.batch",
     "MazeError": "maze_core.base.errors",
     "NetworkAgent": "maze_core.collect.agents.network",
-    "Optimizer": "maze_core.learn.optimizers.adam",
+    "Optimizer": "maze_core.learn.optimizers",
     "POLICY": "maze_core.data.sequences",
     "Plugin": "maze_core.plugins.base",
     "PluginConfig": "maze_core.plugins.config.base",

@@ -17,7 +17,7 @@ from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.wrappers import lasting_layers, recall
 from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
-from maze_core.plugins.config.preset_paths import experiment as experiment_file
+from maze_core.plugins.config.presets import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension

@@ -14,13 +14,13 @@ from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.sources.factory import FactorySource, FunctionWrapper
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
+from maze_core.plugins.base import origin
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.config.schedules import Schedule, written
-from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy

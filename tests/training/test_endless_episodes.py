@@ -22,8 +22,8 @@ from maze_core.cli.main import app
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import Episode
 from maze_core.plugins.config.assembly import part_config
-from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import evaluate_policy
+from maze_core.run.episodes.run_evaluation import EndlessEpisodes
 from tests.interrupted import interrupted
 
 ENDLESS = "CliffWalking-v1"

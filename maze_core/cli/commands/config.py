@@ -40,7 +40,7 @@ def show(
     from maze_core.plugins.config.assembly import assemble, dump, load_run_config
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
     from maze_core.plugins.config.plain_yaml import read_yaml
-    from maze_core.plugins.config.preset_paths import experiment as experiment_file
+    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.run.saved.run_dir import no_run
 
     if run is not None:  # as plain data: showing a configuration runs no code of it

@@ -12,10 +12,9 @@ from maze_core.base.errors import MazeError
 from maze_core.envs.interfaces import as_gymnasium, lone, vector_class
 from maze_core.envs.masks import check_kept
 from maze_core.envs.sources.imports import explained
-from maze_core.plugins.base import Plugin
+from maze_core.plugins.base import Plugin, given, not_given
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.plugins.python_objects import given, not_given
 
 Env = gymnasium.Env[Any, Any]
 EnvFactory = Callable[[], Env]

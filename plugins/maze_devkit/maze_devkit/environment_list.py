@@ -23,8 +23,14 @@ from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import env_config
-from maze_core.plugins.config.preset_paths import preset_paths
-from maze_core.plugins.config.presets import Read, named_presets, preset_of, presets_of_package, reading_once
+from maze_core.plugins.config.presets import (
+    Read,
+    named_presets,
+    preset_of,
+    preset_paths,
+    presets_of_package,
+    reading_once,
+)
 
 BUILT = 20
 """Most environments of one list that are built to show their spaces."""

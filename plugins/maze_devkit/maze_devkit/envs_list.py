@@ -55,7 +55,7 @@ def list_(
 
 def _print_list(found: EnvList, text: str) -> None:
     from maze_core.base.terminal_text import shown
-    from maze_core.envs.sources.known_ids import missing_source
+    from maze_core.envs.sources.failures import missing_source
     from maze_devkit.environment_list import BUILT
 
     if not found.environments:

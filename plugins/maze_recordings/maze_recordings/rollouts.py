@@ -24,7 +24,7 @@ from maze_core.envs.wrappers import forgotten
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.run import EvaluationConfig
-from maze_core.run.episodes.endless import WAY_OUT, cut_message, episodes_cut
+from maze_core.run.episodes.run_evaluation import WAY_OUT, cut_message, episodes_cut
 from maze_core.run.episodes.statistics import summarize
 from maze_core.run.saved.run_dir import versions
 from maze_recordings.episode_recorder import Played, play

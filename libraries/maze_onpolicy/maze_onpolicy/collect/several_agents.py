@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from maze_core import flatten_space
 from maze_core.envs.several.actors import ACTOR
-from maze_core.models.several.groups import keys_below
+from maze_core.models.actor_groups import keys_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import torch
 
 from maze_core.base.tree import subtree
 from maze_core.data.sequences import Sequences
-from maze_core.models.several.routing import Blank, along
+from maze_core.models.actor_routes import Blank, along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from maze_core.base.tree import TensorTree
-    from maze_core.models.several.routing import Route
+    from maze_core.models.actor_routes import Route
 
     Acting = list[tuple[str, Tensor]]
     """Names of actors, and the sequences of a batch in which each acts, in order."""

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from maze_core.base.tree import subtree
 from maze_core.envs.several.actors import ACTOR
-from maze_core.models.several.routing import along
+from maze_core.models.actor_routes import along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from maze_core.base.tree import TensorTree
+    from maze_core.models.actor_groups import Group
     from maze_core.models.normalizer import Estimation, ObservationNormalizer
-    from maze_core.models.several.groups import Group
 
 
 class ActorNormalizer(nn.Module):

@@ -12,11 +12,11 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.batch import to_tensors
 from maze_core.envs.several.actors import ACTOR, ELAPSED, ActorId, actors_of, is_for_critics
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.models.actor_groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
+from maze_core.models.actor_routes import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
 from maze_core.models.building import build_checked
 from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.memory import remembers
-from maze_core.models.several.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
-from maze_core.models.several.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
 from maze_models.several.actor_memory import group_sequences, put_ended, put_state, taken_state
 from maze_models.several.actor_normalizer import ActorNormalizer
 from maze_models.several.critics import JointCritic, build_joint_critic, summed_values
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.building import Build
-    from maze_core.models.distributions.noise import Noise
+    from maze_core.models.distributions.base import Noise
     from maze_core.models.scored_choices import Described
     from maze_models.several.actor_memory import Acting
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import ACTOR, CRITIC, ActorId
 from maze_core.envs.spaces import flatten_space
+from maze_core.models.actor_groups import Group, keys_below
+from maze_core.models.actor_routes import along
 from maze_core.models.inputs import critic_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
-from maze_core.models.several.groups import Group, keys_below
-from maze_core.models.several.routing import along
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from maze_core.run.report import EpochReport
     from maze_core.run.run import Run
 
+
 _COUNTERS = ("epoch", "env_steps", "updates", "seconds")
 _OWNER = "of"
 # The `run_id` of the run that a file belongs to.

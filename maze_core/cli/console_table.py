@@ -13,6 +13,7 @@ from maze_core.base.terminal_text import printable
 if TYPE_CHECKING:
     from maze_core.run.report import EpochReport
 
+
 Line = list[tuple[str, str]]
 """A line as pieces of text with their rich styles; plain output drops the styles."""
 

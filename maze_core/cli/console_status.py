@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from maze_core.cli.console.table import duration, rate, score
+from maze_core.cli.console_table import duration, rate, score
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
