@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.envs.interfaces import native
+from maze_core.envs.interfaces import agents, native
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.vector import begins_episodes
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.several.vector_env import AgentsVectorEnv
     from maze_core.envs.vector import VectorEnv
 
 
@@ -34,15 +33,12 @@ def native_env(builder: EnvBuilder, num_envs: int) -> VectorEnv | None:
     return None if env is None else native(env, builder.info_columns)
 
 
-def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | AgentsVectorEnv:
+def in_turn(make: Any, num_envs: int, first_index: int = 0) -> Any:
     """Build environments stepped in turn in this process: single ones, or copies of one with several agents.
 
     `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
     """
     if getattr(make, "several_agents", False):
-        from maze_core.envs.several.vector_env import AgentsVectorEnv
-
-        return AgentsVectorEnv(
-            make.agents_env, num_envs, first_index, agent_ids=make.agent_ids, info_columns=make.info_columns
-        )
+        ids, columns = make.agent_ids, make.info_columns
+        return agents(make.agents_env, num_envs, first_index, agent_ids=ids, info_columns=columns)
     return SerialVectorEnv(make, num_envs, first_index)

@@ -14,8 +14,6 @@ from maze_core import EpisodeSeeds, NetworkAgent, Purpose, Trajectory, generator
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.parameters import SEED
-from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, agents_of, can_replay, copies_of
 from maze_core.envs.wrappers import cycled
@@ -126,8 +124,8 @@ class _Recording:
         self._begun = [0] * env.num_envs
         """The step in which the current part of each row begins."""
         self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
-        if isinstance(env, SerialVectorEnv | AgentsVectorEnv):
-            env.keep_raw()
+        if (keep_raw := getattr(env, "keep_raw", None)) is not None:
+            keep_raw()
 
     def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays, since the current ones may be kept."""
