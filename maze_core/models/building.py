@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
 ACTORS = "maze.actor_policies"
-"""The entry-point group of `build`, which returns the policy of several actors. It is called as `build_policy`, with
-the actors after the function."""
+"""The entry-point group for several actors. `build` returns their policy, called as `build_policy` with the actors
+after the function; `agents` acts with it outside of training, as `RunContext.agents` asks."""
 
 
 def build_policy(build: Build, observation_space: Space[Any], action_space: Space[Any], config: Any) -> Policy:
