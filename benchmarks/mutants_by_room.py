@@ -90,7 +90,7 @@ _LEARNER = "maze_core/learn/learner.py"
 _NETWORK = "maze_core/collect/agents/network.py"
 _EVALUATION = "maze_core/run/episodes/evaluation.py"
 _RECORDER = "plugins/maze_recordings/maze_recordings/episode_recorder.py"
-_STATE = "maze_core/run/state.py"
+_STATE = "maze_core/run/progress.py"
 
 MUTANTS = (
     Mutant(

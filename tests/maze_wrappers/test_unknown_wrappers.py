@@ -24,7 +24,7 @@ from maze_serve.policy import ServedPolicy
 
 from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.envs.wrappers import forgotten, lasting_layers, remembering
-from maze_core.run.saved.state_files import decode_state, encode_state
+from maze_core.run.saved.checkpoint import decode_state, encode_state
 
 
 class Moments:

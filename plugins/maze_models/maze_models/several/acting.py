@@ -11,7 +11,7 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-from maze_core.collect.agents.refusals import refused, value_problem
+from maze_core.collect.agents.single import refused, value_problem
 from maze_core.envs.checks import MisfitError, UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.masks import MaskCheck
