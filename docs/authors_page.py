@@ -21,6 +21,7 @@ def authors() -> dict[str, str]:
     from maze_curricula import Space, Teacher
     from maze_devkit import Case, Trial
     from maze_offpolicy.collect.action_noise import ActionNoise
+    from maze_offpolicy.collect.epsilon_greedy import EpsilonGreedy
     from maze_offpolicy.collect.replay_collector import ReplayCollector
     from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
     from maze_offpolicy.learn.targets import Target
@@ -43,7 +44,7 @@ def authors() -> dict[str, str]:
 
     from maze_core.base.seeding import EpisodeSeeds
     from maze_core.collect.agents.agent import Agent, Choice
-    from maze_core.collect.agents.exploration import EpsilonGreedy, Exploration
+    from maze_core.collect.agents.exploration import Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
     from maze_core.collect.collector import Collector
     from maze_core.collect.stepper import Sink, Stepper

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from maze_core.base.tree import subtree as subtree
     from maze_core.base.tree import take_rows as take_rows
     from maze_core.base.tree import to_arrays as to_arrays
-    from maze_core.collect.agents.exploration import EpsilonGreedy as EpsilonGreedy
     from maze_core.collect.agents.network import NetworkAgent as NetworkAgent
     from maze_core.collect.collector import Collector as Collector
     from maze_core.collect.policies.base import ActingPolicy as ActingPolicy
@@ -84,7 +83,6 @@ _HOMES = {
     "EnvBuilder": "maze_core.envs.builder",
     "EpisodeSeeds": "maze_core.base.seeding",
     "EpochReport": "maze_core.run.report",
-    "EpsilonGreedy": "maze_core.collect.agents.exploration",
     "Event": "maze_core.envs.events.event",
     "Events": "maze_core.envs.events.event",
     "JobResult": "maze_core.collect.pools.workers",
