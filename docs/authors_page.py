@@ -43,8 +43,7 @@ def authors() -> dict[str, str]:
     from maze_sweep.searchers.base import Search, Searcher, Wait
 
     from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.collect.agents.agent import Agent, Choice
-    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.agent import Agent, Choice, Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
     from maze_core.collect.collector import Collector
     from maze_core.collect.stepper import Sink, Stepper

@@ -60,7 +60,6 @@ PROMISED = (
     "maze_core.models.actor_groups",
     "maze_core.models.actor_routes",
     "maze_core.collect.agents.agent",
-    "maze_core.collect.agents.exploration",
     "maze_core.collect.agents.network",
     "maze_core.collect.collector",
     "maze_core.collect.policies.base",

@@ -9,8 +9,7 @@ import numpy as np
 
 from maze_core import PluginConfig
 from maze_core.base.seeding import load_random_states, random_states
-from maze_core.collect.agents.agent import Choice
-from maze_core.collect.agents.exploration import Change, Exploration
+from maze_core.collect.agents.agent import Change, Choice, Exploration
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate, space_specs
