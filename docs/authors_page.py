@@ -12,8 +12,8 @@ from described import code, line, of_class, returns
 from maze_core.data.batch import Batch
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.discovery import KINDS
-from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.plugins.kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 
 
 def authors() -> dict[str, str]:
@@ -21,6 +21,7 @@ def authors() -> dict[str, str]:
     from maze_curricula import Space, Teacher
     from maze_devkit import Case, Trial
     from maze_offpolicy.collect.action_noise import ActionNoise
+    from maze_offpolicy.collect.epsilon_greedy import EpsilonGreedy
     from maze_offpolicy.collect.replay_collector import ReplayCollector
     from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
     from maze_offpolicy.learn.targets import Target
@@ -42,8 +43,7 @@ def authors() -> dict[str, str]:
     from maze_sweep.searchers.base import Search, Searcher, Wait
 
     from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.collect.agents.agent import Agent, Choice
-    from maze_core.collect.agents.exploration import EpsilonGreedy, Exploration
+    from maze_core.collect.agents.agent import Agent, Choice, Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
     from maze_core.collect.collector import Collector
     from maze_core.collect.stepper import Sink, Stepper

@@ -16,7 +16,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-compile": {},
     "maze-curricula": {"callback": "curriculum", "teacher": "adr alp_gmm lessons plr success uniform"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
-    "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
+    "maze-devkit": {"command": "init config.schema envs envs.check plugins.new plugins.check"},
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
@@ -68,8 +68,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-wandb": {"callback": "wandb"},
     "maze-view": {"command": "view"},
     "maze-wrappers": {
-        "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
-        "shift_observations "
+        "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze "
+        "rescale_observations gray resize stack shift_observations "
         "scale_reward clip_reward normalize_reward scalarize time_limit step_skip random_reset rescale_actions "
         "discretize_actions split_actions monitor select drop hide tokenize mask_from_info "
         "count_choices info_events info_to_observation sticky_actions",

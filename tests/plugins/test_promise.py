@@ -35,6 +35,7 @@ TOOLS = (
     "maze_video",
     "maze_serve",
     "maze_view",
+    "maze_wrappers",
 )
 """Commands, tools, bridges to other frameworks and further learners do a part of the core's work and are released
 together with it, as libraries are; the promise is for what others write."""
