@@ -110,7 +110,7 @@ def write_page() -> None:
     lines = [
         "# Constraints",
         "",
-        f"The best checkpoints of runs with a [constraint](../guide/constraints.md), by {EPISODES} new episodes with "
+        f"The best checkpoints of runs with a [constraint](../guide/objectives.md#constraints), by {EPISODES} new episodes with "
         "sampled actions, as in training. Values are those of the seeds, from the first on. Within 5 % means: the mean "
         "over the seeds exceeds the limit by at most 5 %. Written by `python benchmarks/constraints.py`.",
         "",
