@@ -30,6 +30,7 @@ from maze_core.base.bundled import LIBRARIES
 from maze_core.plugins import discovery
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
+from tests.docs.test_search import SEARCHES
 from tests.maze_view import browser as browsers
 from tests.repository import folder_of, parts
 
@@ -364,6 +365,21 @@ def test_the_site_opens_from_disk_without_a_network(site: Path, browser: Any) ->
     assert len(found(browser, "clip_range")) > 1
     assert not browser.problems()
     assert {url.partition(":")[0] for url in browser.requests()} <= {"file", "about", "blob"}
+
+
+@pytest.mark.slow
+def test_the_browser_finds_what_people_search_among_the_first_three(site: Path, browser: Any) -> None:
+    browser.open(site / "index.html")
+    search(browser)
+    wrong = {}
+    for page, asked in SEARCHES.items():
+        for words in asked:
+            places = [unquote(hit.partition("#")[0].partition("?")[0]) for hit in found(browser, words)]
+            pages = [Path(place.removeprefix("file://")).relative_to(site).as_posix() for place in places]
+            first = list(dict.fromkeys(pages))[:3]
+            if page.replace(".md", ".html") not in first:
+                wrong[words] = first
+    assert not wrong
 
 
 @pytest.mark.slow
