@@ -107,7 +107,9 @@ def write(name: str, parts: list[str]) -> None:
     if page != name:
         section = f"<!-- {name}: begin -->\n\n{_as_section(text)}\n\n<!-- {name}: end -->"
         between = re.compile(rf"<!-- {name}: begin -->.*<!-- {name}: end -->", re.DOTALL)
-        text = between.sub(lambda _: section, file.read_text(encoding="utf-8")).strip()
+        text, found = between.subn(lambda _: section, file.read_text(encoding="utf-8").strip())
+        if not found:
+            raise ValueError(f"{file} has no comments <!-- {name}: begin --> and <!-- {name}: end -->")
     file.write_text(text + "\n", encoding="utf-8")
 
 
