@@ -2,7 +2,7 @@
 
 from maze_statistics.aggregates import Aggregate, aggregate, improvements, profiles, sample_efficiency
 from maze_statistics.bootstrap import Band, Estimate
-from maze_statistics.csv_files import read_csv
+from maze_statistics.csv_files import read_csv, write_csv
 from maze_statistics.errors import ScoresError
 from maze_statistics.points import interquartile_mean, mean, median, optimality_gap, probability_of_improvement
 from maze_statistics.reference_scores import (
@@ -40,4 +40,5 @@ __all__ = [
     "read_csv",
     "sample_efficiency",
     "spans",
+    "write_csv",
 ]

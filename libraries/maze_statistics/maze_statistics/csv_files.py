@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -118,6 +118,31 @@ def _number(cell: str, column: str, where: str) -> float:
     if not abs(value) <= _LARGEST:
         raise ScoresError(f"{where}: {column} must be a finite number up to 1e100, and is {short(text, 40) or 'empty'}")
     return value
+
+
+def write_csv(path: Path | str, runs: Iterable[Run]) -> None:
+    """Write runs as CSV with the columns that `read_csv` takes.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    Raises:
+        ScoresError: the file cannot be written.
+    """
+    try:
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(("task", "algorithm", "seed", _STEP, "score"))
+            for run in runs:
+                names = [_plain(each) for each in (run.task, run.algorithm, run.seed)]
+                for step, score in zip(run.steps.tolist(), run.scores.tolist(), strict=True):
+                    rows.writerow([*names, f"{step:.17g}", repr(score)])
+    except (OSError, ValueError) as error:
+        raise ScoresError(f"{short(path)}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _plain(text: str) -> str:
+    """Return text that no spreadsheet calculates."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _run(key: _Key, scores: dict[float, float]) -> Run:

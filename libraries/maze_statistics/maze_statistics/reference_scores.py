@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def bundled_table(name: str) -> dict[str, Reference]:
     }
 
 
-def parse_references(raw: Mapping[object, object], where: str = "scores") -> dict[str, Reference]:
+def parse_references(raw: Mapping[Any, Any], where: str = "scores") -> dict[str, Reference]:
     """Return references from plain data, as of a YAML file: `{task: {low: number, high: number, source: text}}`.
 
     Raises:
