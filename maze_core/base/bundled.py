@@ -12,7 +12,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
     "maze-atari": {"env": "atari"},
     "maze-bc": {"algorithm": "bc"},
-    "maze-compare": {"command": "runs"},
+    "maze-compare": {"command": "runs report"},
     "maze-compile": {},
     "maze-curricula": {"callback": "curriculum", "teacher": "adr alp_gmm lessons plr success uniform"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},

@@ -36,6 +36,8 @@ from maze_core.base.plain_json import is_number
 from maze_core.base.terminal_text import argument, counted, printable
 
 RANGE, NONE = "range", "none"
+_LONGEST = 200
+"""Most characters of a name."""
 _EQUAL = 1.01
 """Ratio of the longest to the shortest budget of the tasks up to which a curve counts steps, not shares."""
 
@@ -228,13 +230,13 @@ def _curve(record: RunRecord, metric: str) -> tuple[np.ndarray, np.ndarray]:
 def _named(record: RunRecord, by: Sequence[str]) -> str:
     """Return the name of what a run is compared as."""
     if list(by) == ["algorithm.name"]:
-        return printable(record.algorithm, 80)
+        return printable(record.algorithm, _LONGEST)
     settings = group([record])[0].settings
     parts = []
     for path in by:
         value = text(settings.get(path))
         parts.append(value if path.endswith((".name", ".id")) else f"{short(path)}={value}")
-    return printable(", ".join(parts), 80)
+    return printable(", ".join(parts), _LONGEST)
 
 
 def _check_one_configuration(records: Sequence[RunRecord], by: Sequence[str]) -> None:
@@ -249,7 +251,7 @@ def _check_one_configuration(records: Sequence[RunRecord], by: Sequence[str]) ->
         raise ConfigError(f"no run has {unknown[0]!r}; {nearest(unknown[0], sorted(known))}", "--by")
     for (name, task), runs in members.items():
         if len(groups := group(runs)) > 1:
-            paths = differing(groups) or ["init_from"]
+            paths = [path for path in differing(groups) if path not in by] or ["init_from"]
             others = " ".join(f"--by {argument(path)}" for path in [*by, paths[0]])
             raise ConfigError(
                 f"{name} on {printable(task, 80)} stands for {len(groups)} configurations, which differ in "
@@ -277,7 +279,7 @@ def _told_apart(sources: Sequence[tuple[str, Sequence[Scored]]]) -> list[Scored]
             name = each.run.algorithm
             if name in twice and source:
                 same = [other for other, _ in sources[1:number]].count(source)
-                name = printable(f"{name} ({source}{f' {same + 1}' if same else ''})", 80)
+                name = printable(f"{name} ({source}{f' {same + 1}' if same else ''})", _LONGEST)
             found.append(replace(each, run=replace(each.run, algorithm=name)))
     return found
 

@@ -25,7 +25,7 @@ def sweep(
         str | None,
         typer.Argument(
             metavar="ALGORITHM",
-            help="The algorithm, or several: a,b; not needed with an experiment that names one, or to go on with a sweep.",
+            help="The algorithm, or several: a,b; not needed with an experiment that has one, or to continue a sweep.",
             show_default=False,
         ),
     ] = None,
@@ -145,8 +145,9 @@ def sweep(
         "env_source": env_source, "wrappers": wrappers, "model": model, "steps": steps, "epochs": epochs,
     }  # fmt: skip
     typed = {
-        "algorithm": next(iter(algorithms), None), "env": next(iter(envs), None), "preset": preset,
-        "trials": trials, "metric": metric, "take": take, "minimize": minimize, "late_metric": late_metric, "seeds": _seeds(seeds),
+        "algorithm": next(iter(algorithms), None), "env": next(iter(envs), None),
+        "preset": preset, "trials": trials, "metric": metric, "take": take,
+        "minimize": minimize, "late_metric": late_metric, "seeds": _seeds(seeds),
         "searcher": _part(searcher, "--searcher"),
         "over": _over(over, several), "overrides": _overrides(set_, common),
         "config": _config(algorithms, experiment, config),
