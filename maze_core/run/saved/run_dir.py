@@ -20,6 +20,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
+from maze_core.run.saved.addresses import run_at
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
@@ -203,11 +204,12 @@ def is_locked(folder: Path) -> bool:
 
 
 def find_run(path: Path) -> Path:
-    """Return the run directory at `path`, resolved.
+    """Return the run directory at `path`, or that of the published policy at this address, resolved.
 
     Raises:
         ConfigError: there is no run, or one without a checkpoint.
     """
+    path = run_at(path)
     try:
         there = files.names(path, path)
         began = CONFIG not in there and _only_began(path)
