@@ -13,7 +13,7 @@ _SHOP = "--preset none --set constraints.late_orders.at_most=0.1 --set evaluatio
 
 ROWS: dict[str, str] = {
     "ppo-CartPole-v1": "ppo --env CartPole-v1 --steps 50000",
-    "a2c-CartPole-v1": "a2c --env CartPole-v1 --steps 100000",
+    "a2c-CartPole-v1": "a2c --env CartPole-v1",
     "dqn-CartPole-v1": "dqn --env CartPole-v1",
     "trpo-CartPole-v1": "trpo --env CartPole-v1 --steps 60000",
     "ppo-Pendulum-v1": "ppo --env Pendulum-v1",
@@ -23,18 +23,18 @@ ROWS: dict[str, str] = {
     "pg-CartPole-v1": "pg --env CartPole-v1 --preset none --steps 100000",
     "pqn-CartPole-v1": "pqn --env CartPole-v1 --steps 200000",
     "ppo-gru-CartPole-v1": f"ppo --env CartPole-v1 {_HIDDEN_CARTPOLE} --set model.memory=gru "
-    "--set algorithm.sequence_length=32 --steps 60000",
+    "--set algorithm.sequence_length=32 --steps 150000",
     "ppo-FrozenLake-v1": "ppo --env FrozenLake-v1 --wrappers one_hot --preset none --set env.kwargs.is_slippery=false "
     "--steps 40000",
     "ppo-Acrobot-v1": "ppo --env Acrobot-v1 --steps 100000",
-    "td3-Pendulum-v1": "td3 --env Pendulum-v1 --steps 5000",
+    "td3-Pendulum-v1": "td3 --env Pendulum-v1 --steps 9000",
     "cma_es-MountainCarContinuous-v0": "cma_es --env MountainCarContinuous-v0 --steps 200000",
     "ppo-tictactoe_v3": "ppo --env tictactoe_v3 --steps 150000",
     "impala-CartPole-v1": "impala --env CartPole-v1 --steps 200000 --runner dev",
     "ppo-cutting_2d": "ppo --preset cutting --steps 20000",
     "ddpg-Pendulum-v1": "ddpg --env Pendulum-v1 --steps 5000",
     "alphazero-tictactoe_v3": "alphazero --env tictactoe_v3 --steps 3000",
-    "ppo-LunarLander-v3": "ppo --env LunarLander-v3 --steps 400000",
+    "ppo-LunarLander-v3": "ppo --env LunarLander-v3",
     "appo-CartPole-v1": "appo --env CartPole-v1 --steps 100000 --runner dev",
     "ppo-Taxi-v4": f"ppo --env Taxi-v4 {_TAXI} --steps 300000",
     "vdn-simple_spread_v3": "vdn --env simple_spread_v3 --steps 60000",
