@@ -31,7 +31,7 @@ ROWS: dict[str, str] = {
     "cma_es-MountainCarContinuous-v0": "cma_es --env MountainCarContinuous-v0 --steps 200000",
     "ppo-tictactoe_v3": "ppo --env tictactoe_v3 --steps 150000",
     "impala-CartPole-v1": "impala --env CartPole-v1 --steps 200000 --runner dev",
-    "ppo-cutting_2d": "ppo --preset cutting --steps 20000",
+    "ppo-cutting_2d": "ppo --env-source cutting_2d --preset cutting --steps 20000",
     "ddpg-Pendulum-v1": "ddpg --env Pendulum-v1 --steps 5000",
     "alphazero-tictactoe_v3": "alphazero --env tictactoe_v3 --steps 3000",
     "ppo-LunarLander-v3": "ppo --env LunarLander-v3",

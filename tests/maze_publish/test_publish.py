@@ -85,16 +85,19 @@ def test_every_form_of_address_is_opened_fetched_and_begun_from(trained, quick, 
     maze("eval", address, "--episodes", 1)  # what is pinned and cached needs nobody
 
 
-def test_what_is_published_says_nothing_of_the_machine(trained, tmp_path, quick):
-    run = trained()
-    publish_policy(run, str(tmp_path / "one"), Options(episodes=0))
+def test_what_is_published_says_nothing_of_the_machine(quick, tmp_path):
+    limits = {"callbacks.mirror.to": f"file://{tmp_path}/copy", "constraints.length.at_most": 50}
+    context = quick("CartPole-v1", overrides=limits)
+    context.train()
+    publish_policy(context.run_dir, str(tmp_path / "one"), Options(episodes=0))
     state = json.loads((tmp_path / "one" / "checkpoints" / "best" / "state.json").read_bytes())
-    assert "learner" not in state
-    assert "torch_rng" not in state
+    assert not {"learner", "torch_rng", "callbacks"} & state.keys()
     everything = b"".join(path.read_bytes() for path in (tmp_path / "one").rglob("*") if path.is_file())
     assert str(tmp_path).encode() not in everything
     assert b"jsonl" not in everything
+    assert b"at_most: 50" in everything  # what it was trained for
     assert json.loads((tmp_path / "one" / "card.json").read_bytes())["score"] is None
+    assert "eval/constraint/length" in evaluate_saved(tmp_path / "one", episodes=1).metrics
 
 
 def test_the_same_policy_has_the_same_sum_and_a_changed_one_another(trained, tmp_path):

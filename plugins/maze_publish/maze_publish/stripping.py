@@ -5,17 +5,20 @@ Optimizers, replay and random states stay behind, and so do callbacks, folders a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from maze_core import ConfigError
+from maze_core import ConfigError, MazeError
 from maze_core.base import files
 from maze_core.base.terminal_text import printable
+from maze_core.plugins import discovery
 from maze_core.plugins.config.checksummed_yaml import checksum, checksummed, read_checksummed
-from maze_core.plugins.config.plain_yaml import to_yaml
+from maze_core.plugins.config.external_fields import marked_fields
+from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.plugins.config.record import encoded_record, read_record, with_configurations
+from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.run_dir import checkpoint_folder
 from maze_core.run.saving import EVALUATED
@@ -38,9 +41,11 @@ def stripped(run_dir: Path, checkpoint: str | None, here: Path) -> dict[str, byt
         ConfigError: the run is damaged.
     """
     record, saved = read_record(run_dir), read_checkpoint(checkpoint_folder(run_dir, checkpoint))
-    text = checksummed(to_yaml(_configuration(run_dir, record["observers"])))
+    left_out = _left_out(record["observers"])
+    text = checksummed(to_yaml(_configuration(run_dir, left_out)))
     digests = [digest for digest in [checksum(text)] if digest is not None]
-    fresh: dict[str, Any] = {"init_from": None, "observers": {}, "summary": None}
+    observers = {key: name for key, name in record["observers"].items() if key not in left_out}
+    fresh: dict[str, Any] = {"init_from": None, "observers": observers, "summary": None}
     kept = {key: value for key, value in record.items() if key != "forked_from"}
     contents = {
         manifest.CONFIG: text.encode(),
@@ -54,13 +59,29 @@ def stripped(run_dir: Path, checkpoint: str | None, here: Path) -> dict[str, byt
     return contents
 
 
-def _configuration(run_dir: Path, observers: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration without observers, which may name servers, and with the runner of this process."""
+def _configuration(run_dir: Path, left_out: Container[str]) -> dict[str, Any]:
+    """Return the configuration without some callbacks, and with the runner of this process."""
     config = dict(read_checksummed(run_dir / manifest.CONFIG))
     callbacks = config.get("callbacks")
     if isinstance(callbacks, dict):
-        config["callbacks"] = {key: value for key, value in callbacks.items() if key not in observers}
+        config["callbacks"] = {key: value for key, value in callbacks.items() if key not in left_out}
     return {**config, "runner": {"name": "dev"}}
+
+
+def _left_out(observers: dict[str, Any]) -> set[str]:
+    """Return the keys of the callbacks that stay behind: the default ones, and those that write or connect.
+
+    Others say what the policy was trained for, such as constraints.
+    """
+    return {key for key, name in observers.items() if name in DEFAULT_CALLBACKS or _reaches_out(str(name))}
+
+
+def _reaches_out(callback: str) -> bool:
+    try:
+        plugin = discovery.load("callback", callback)
+    except MazeError:
+        return True  # nobody knows
+    return bool(marked_fields(plugin.Config))
 
 
 def _acting_state(state: dict[str, Any]) -> dict[str, Any]:
@@ -73,8 +94,6 @@ def _acting_state(state: dict[str, Any]) -> dict[str, Any]:
 
 def private_values(contents: dict[str, bytes]) -> list[str]:
     """Return the settings of a published configuration that look like a path or an address of this machine."""
-    from maze_core.plugins.config.plain_yaml import parse_mapping
-
     config = parse_mapping(contents[manifest.CONFIG].decode(), manifest.CONFIG)
     return [f"{path}={printable(value, 100)}" for path, value in _texts(config, "")]
 
