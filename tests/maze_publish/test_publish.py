@@ -133,7 +133,7 @@ def test_what_cannot_be_published_is_refused(trained, tmp_path, maze, monkeypatc
 
 def test_a_fetched_policy_is_no_run_to_continue(archive, tmp_path):
     fetched(str(archive()), tmp_path / "got")
-    with pytest.raises(CheckpointError, match="has no checkpoint last; it has best"):
+    with pytest.raises(CheckpointError, match="published without the state of its training"):
         resume(tmp_path / "got")
     with pytest.raises(ConfigError, match="exists already"):
         fetched(str(archive()), tmp_path / "got")

@@ -266,6 +266,9 @@ def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
             return run_dir / CHECKPOINTS / candidate
     if not there:
         raise CheckpointError(f"{printable(run_dir)} holds {_ONLY_BEGAN}.\n{_ANEW}")
+    if (wanted, there) == ([LAST], [BEST]):
+        problem = f"{printable(run_dir)} is a policy that was published without the state of its training"
+        raise CheckpointError(f"{problem}.\nNext: a new run from its weights: --init-from {argument(run_dir)}")
     raise CheckpointError(
         f"{printable(run_dir)} has no checkpoint {' or '.join(wanted)}; it has {', '.join(map(printable, there))}."
     )

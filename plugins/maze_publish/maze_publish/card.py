@@ -19,7 +19,6 @@ MOST_BYTES = 200_000
 _CLOSED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#!|~@]|:(?=//)|(?<=www)\.)")
 _Text = Annotated[str, Field(max_length=300)]
-_Number = Annotated[float, Field(strict=False)]
 
 
 class Score(BaseModel):
@@ -27,17 +26,17 @@ class Score(BaseModel):
 
     model_config = _CLOSED
 
-    mean: _Number
-    low: _Number | None
+    mean: float
+    low: float | None
     """The lower end of the 95 % confidence interval of the mean; None for few episodes."""
-    high: _Number | None
-    deviation: _Number
+    high: float | None
+    deviation: float
     """Between episodes."""
     episodes: int = Field(ge=1)
     seed: int = Field(ge=0)
     """Of the episodes: `maze eval ADDRESS --episodes N --seed S` plays the same ones."""
     deterministic: bool
-    others: dict[_Text, _Number] = Field(max_length=50)
+    others: dict[_Text, float] = Field(max_length=50)
     """Means of further metrics."""
 
     @property
@@ -70,7 +69,7 @@ class Card(BaseModel):
     """Of the environments, in training."""
     epoch: int = Field(ge=0)
     """After which the weights were saved."""
-    seconds: _Number
+    seconds: float
     """Of training."""
     parameters: int = Field(ge=0)
     trained: _Text
