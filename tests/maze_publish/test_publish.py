@@ -41,11 +41,17 @@ def trained(quick):
     return train
 
 
+class Silent(SimpleHTTPRequestHandler):
+    """Serves the files of a folder, and says nothing."""
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
 def site(tmp_path):
     """The URL of a server for the folder of this test."""
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
-    SimpleHTTPRequestHandler.log_message = lambda *_: None
+    handler = partial(Silent, directory=str(tmp_path))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
