@@ -47,6 +47,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-pictures": {},
     "maze-planning": {},
     "maze-ppo": {"algorithm": "ppo"},
+    "maze-publish": {"command": "publish zoo"},
     "maze-profile": {"command": "profile"},
     "maze-ray": {"runner": "ray"},
     "maze-recordings": {"command": "rollout trajectories", "wrapper": "record"},
@@ -68,6 +69,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-video": {},
     "maze-wandb": {"callback": "wandb"},
     "maze-view": {"command": "view"},
+    "maze-zoo": {},
     "maze-wrappers": {
         "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize "
         "stack "
