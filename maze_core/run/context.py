@@ -274,9 +274,7 @@ class RunContext:
         policy: Part | None = None,
         look_ahead: bool = True,
     ) -> Scores:
-        """Evaluate the current policy, or another one in the same episodes, and return `eval/…` metrics of raw returns.
-
-        They are a dict; `to_frame()` makes a data frame of pandas of them, with one row.
+        """Evaluate the policy, or another in the same episodes; return `eval/…` metrics of raw returns as a dict.
 
         Args:
             episodes: how many; None: as configured.
@@ -305,9 +303,7 @@ class RunContext:
         seed: int | None = None,
         look_ahead: bool = True,
     ) -> Played:
-        """Play episodes with the current policy and return their trajectories.
-
-        They are a list; `to_frame()` makes a data frame of pandas of them, with a row for each step.
+        """Play episodes with the current policy and return their trajectories as a list.
 
         Args:
             episodes: how many.

@@ -235,8 +235,10 @@ def unknown_argument(name: str, algorithm: Any, arguments: Iterable[str]) -> Con
     known = {f"algorithm.{field}" for field in getattr(config, "model_fields", ())}
     path = meant(name, {*known, *_EVERYWHERE})
     if path is None:
-        near = get_close_matches(name, [each for each in arguments if each not in ("self", "others")], n=1)
-        hint = f"Did you mean {near[0]}?" if near else "Next: help(maze_core.RunContext) lists them."
+        ways = {each.rpartition(".")[2]: f'overrides={{"{each}": ...}}' for each in known}
+        ways |= {each: each for each in arguments if each not in ("self", "others")}
+        near = get_close_matches(name, ways, n=1)
+        hint = f"Did you mean {ways[near[0]]}?" if near else "Next: help(maze_core.RunContext) lists them."
         return ConfigError("RunContext has no such argument", name, hint)
     if path in _ARGUMENTS:
         return ConfigError(f"is {path} in Maze", name, f"Next: RunContext(..., {path}=...)")

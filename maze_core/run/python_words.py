@@ -25,7 +25,7 @@ _PATHS = {"env_source": "env.name", "learners": "learners", "patience": "callbac
 _SET = re.compile(r"--set (?:'([^\s=']+)=([^']*)'|([\w./-]+)=(\[[^\]]*\]|[^\s,;']*[^\s,;'.:)]))")
 """A path and a value, quoted for a shell or not."""
 _WORD = re.compile(r"""(?<![\w."'])[A-Za-z_][\w./:-]*""")
-_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?:[ =]((?!or\b|and\b|in\b|names?\b)[\w./…,:\[\]-]*[\w\]…]))?")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?:[ =]((?!or\b|and\b|in\b|name[ds]?\b)[\w./…,:\[\]-]*[\w\]…]))?")
 _RUN = re.compile(
     r"maze (resume|eval) (?!RUN\b)((?>(?:'[^']*'|[^\s',;])+))"
     r"((?>(?: --(?:stochastic|(?:checkpoint|episodes) \w+))*))(?! --)"

@@ -125,6 +125,8 @@ def test_mistakes_are_two_lines(quick, notebook):
     assert lines[0].endswith('RunContext("CartPole-v1", algoritm="ppo"))')
     assert lines[1:] == ["ConfigError: algoritm: RunContext has no such argument", "Did you mean algorithm?"]
     assert len(shown(lambda: quick(overrides={"algorithm.lrr": 1}))) == 2
+    assert shown(lambda: RunContext("CartPole-v1", gama=0.9))[2] == 'Did you mean overrides={"algorithm.gamma": ...}?'
+    assert shown(lambda: history("nowhere"))[-1] == "Runs are in `runs` unless run_dir named another folder."
 
 
 def test_errors_of_the_users_code_keep_its_frames_alone(quick, notebook):

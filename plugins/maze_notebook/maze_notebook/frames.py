@@ -10,6 +10,7 @@ import numpy as np
 
 from maze_core import ConfigError, RunContext, Trajectory
 from maze_core.base.tolerant_output import to_stderr
+from maze_core.run.python_words import translating
 from maze_core.run.report import Scores
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.metrics_file import damage, read_metrics
@@ -35,6 +36,7 @@ def frame(found: Any) -> DataFrame:
     return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=["episode", "step", "reward"])
 
 
+@translating
 def history(*runs: RunContext | Path | str) -> DataFrame:
     """Return the epochs of runs: `run`, `epoch`, `env_steps`, `updates`, `seconds`, and all metrics by name.
 
