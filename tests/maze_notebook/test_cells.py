@@ -10,7 +10,7 @@ from tests.docs.test_snippets import ROOT, blocks
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 EXAMPLE = ROOT / "examples" / "notebooks" / "first_run.ipynb"
-INSTALL = "%pip install --quiet --find-links $MAZE maze-all pandas"
+INSTALL = "%pip install --quiet --find-links $MAZE maze-all[notebooks]"
 INTERRUPTED = """
 import os, signal
 from maze_core import Plugin, hookimpl
