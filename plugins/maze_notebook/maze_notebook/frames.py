@@ -24,7 +24,7 @@ _COLUMNS = 64
 
 
 def frame(found: Any) -> DataFrame:
-    """Return scores as one row, or episodes as one row for each step.
+    """Return scores as one row, episodes as one row for each step, and a list of mappings as one row for each.
 
     Raises:
         ConfigError: pandas is not installed.
@@ -32,6 +32,8 @@ def frame(found: Any) -> DataFrame:
     pandas = _pandas()
     if isinstance(found, Scores):
         return pandas.DataFrame([dict(found)])
+    if any(isinstance(each, Mapping) for each in found):
+        return pandas.DataFrame(found)
     parts = [pandas.DataFrame(dict(_columns(number, each))) for number, each in enumerate(found)]
     return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=["episode", "step", "reward"])
 
