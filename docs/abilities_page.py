@@ -1,4 +1,4 @@
-"""What the bundled algorithms can do: a reference page, and the table of the README."""
+"""What the bundled algorithms can do: a reference page, and the table of the home page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def abilities() -> dict[str, str]:
 
 
 def overview(folder: str) -> str:
-    """The table of the README and of the home page, with links to pages in a folder: without RLlib's algorithms."""
+    """The table of the home page, with links to pages in a folder: without RLlib's algorithms."""
     titles = "choices | numbers | both | memory | several agents | workers"
     rows = [f"| algorithm | {titles} |", "|---|:-:|:-:|:-:|:-:|:-:|:-:|"]
     for name, plugin in _algorithms():

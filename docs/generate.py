@@ -209,7 +209,7 @@ def _cell(text: str) -> str:
     return "no" if text.startswith("refused") else "✓" if text == "trains" else "✓*"
 
 
-TABLES = {"README.md": "docs/", "docs/index.md": ""}
+TABLES = {"docs/index.md": ""}
 """The pages that have the table of algorithms between two comments, with where the links lead from there."""
 _TABLE = re.compile(r"(?<=<!-- algorithms: begin -->\n).*?(?=<!-- algorithms: end -->)", re.DOTALL)
 

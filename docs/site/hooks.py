@@ -285,12 +285,15 @@ def words(markdown: str) -> list[str]:
 
 
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+_PICTURE = re.compile(r'(?<=<p>)(<img [^>]*?src="([^"]+)"[^>]*>)(?=</p>)')
+"""A picture that stands alone, with its address."""
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
     """Show `|` in the code of tables, where Markdown needs a backslash before it; keep a number with its `±`, and the
-    hyphens of an option in the text with its name."""
+    hyphens of an option in the text with its name; lead pictures to their files, where a phone can enlarge them."""
     html = re.sub(
         r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|").replace(" ± ", "&nbsp;±&nbsp;"), html, flags=re.DOTALL
     )
+    html = _PICTURE.sub(r'<a href="\2" title="The whole picture">\1</a>', html)
     return re.sub(r"<code>[^<]*</code>", lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)

@@ -35,6 +35,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
+    "maze-notebook": {},
     "maze-models": {
         "model": "simba cnn template custom",
         "callback": "custom_critic",

@@ -140,7 +140,7 @@ def test_reference_pages_are_up_to_date(page: str, generate: Any, page_of: Calla
     assert not wrong, f"docs/reference/{page} does not tell what the code says: run `make docs` ({', '.join(wrong)})"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+@pytest.mark.parametrize("page", ["docs/index.md"])
 def test_the_table_of_algorithms_is_up_to_date(page: str, generate: Any) -> None:
     assert (ROOT / page).read_text(encoding="utf-8") == generate.with_table(page), "run `make docs`"
     assert "[`ppo`]" in generate.overview("")

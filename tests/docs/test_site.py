@@ -396,3 +396,57 @@ def test_the_first_hit_answers_what_users_ask(site: Path, browser: Any) -> None:
         if not page.startswith(ANSWERS) or answer not in unescape(re.sub(r"<[^>]+>", "", text)):
             wrong.append(f"{words}: {page}#{anchor}")
     assert not wrong
+
+
+FITS = """(() => {
+    const wide = document.documentElement.clientWidth, wrong = [];
+    const scrolls = (each) => ["auto", "scroll"].includes(getComputedStyle(each).overflowX);
+    const cut = (each) => {
+        const right = each.getBoundingClientRect().right;
+        for (let box = each.parentElement; box !== document.documentElement; box = box.parentElement) {
+            if (right > box.getBoundingClientRect().right + 1 && getComputedStyle(box).overflowX !== "visible")
+                return !scrolls(box);
+        }
+        return right > wide + 1;
+    };
+    const all = (what) => [...document.querySelectorAll(".md-content " + what)];
+    for (const each of all("table")) if (cut(each)) wrong.push("table " + each.innerText.slice(0, 40));
+    for (const each of all("pre > code"))
+        if (cut(each) || (each.scrollWidth > each.clientWidth + 1 && !scrolls(each)))
+            wrong.push("code " + each.innerText.slice(0, 40));
+    for (const each of all("img"))
+        if (each.getBoundingClientRect().right > each.closest("article").getBoundingClientRect().right + 1)
+            wrong.push("picture " + each.getAttribute("src"));
+    if (document.documentElement.scrollWidth > wide + 1) wrong.push("the page scrolls sideways");
+    return wrong;
+})()"""
+"""Which tables, code and pictures are cut; wide tables and code scroll in their boxes, pictures shrink."""
+WIDE = (
+    "index",
+    "gallery",
+    "install",
+    "guide/runs",
+    "guide/sweeps",
+    "guide/python",
+    "algorithms/sac",
+    "reference/hooks",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_cut(site: Path, browser: Any, width: int) -> None:
+    browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+    wrong = {}
+    for name in (*WIDE, *(f"benchmarks/{page.stem}" for page in sorted(DOCS.glob("benchmarks/*.md")))):
+        browser.open(site / f"{name}.html")
+        wrong[name] = browser.run(FITS)
+    browser.ask("Emulation.clearDeviceMetricsOverride")
+    assert {name: each for name, each in wrong.items() if each} == {}
+
+
+def test_a_picture_leads_to_its_file(hooks: Any) -> None:
+    html = '<p><img alt="A" src="../pictures/a.svg" /></p><p>Text <img src="b.svg"></p>'
+    shown = hooks.on_page_content(html, None, None, None)
+    assert '<p><a href="../pictures/a.svg"' in shown
+    assert 'Text <img src="b.svg"></p>' in shown

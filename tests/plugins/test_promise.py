@@ -24,6 +24,7 @@ TOOLS = (
     "maze_foreign_envs",
     "maze_learners",
     "maze_minari",
+    "maze_notebook",
     "maze_optuna",
     "maze_pettingzoo",
     "maze_pictures",

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maze_compare.groups import MISSING, short, text
 
 from maze_core.base.metrics import RETURN
 from maze_core.base.terminal_text import counted
+from maze_core.plugins.extensions import NOTEBOOK, extension
 from maze_sweep.metric import final_metrics, unrecorded
 from maze_sweep.plan import SweepPlan
 from maze_sweep.sweep import Sweep
 from maze_sweep.trials import RunState, SweepRun, Trial
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FAILED: tuple[RunState, ...] = ("failed", "killed")
 _NAME_A_TASK = ("env", "env.id", "env.factory")
@@ -111,6 +115,24 @@ def facts(sweep: Sweep) -> dict[str, Any]:
         "runs": {"total": sweep.total_runs, "finished": sweep.count("finished"), "failed": sweep.count(*FAILED)},
         "trials": [_trial_facts(sweep, trial) for trial in ranked(sweep)],
     }
+
+
+def to_frame(sweep: Sweep) -> DataFrame:
+    """Return the runs as a data frame of pandas: what its trial tried, seed, state and value of each."""
+    plan = sweep.plan
+    rows = [
+        {
+            "trial": trial.number,
+            **trial.point,
+            "seed": run.seed,
+            "state": run.state,
+            plan.metric: trial.value(run, plan),
+            "run_dir": str(run.run_dir),
+        }
+        for trial in sweep.trials
+        for run in trial.runs
+    ]
+    return extension(NOTEBOOK, "frame", "a data frame", "maze-notebook")(rows)
 
 
 def _row(sweep: Sweep, trial: Trial, rank: int, lines: bool) -> list[str]:
