@@ -114,6 +114,9 @@ BROKEN = {
     "beyond the declared range": (taught("uniform", {"size": [1, 9]}), "beyond what the environment declares"),
     "no range": (taught("uniform", {"size": 3}), "no range"),
     "no seeds": (taught("uniform", {"seed": [-1, 3]}), "no seeds"),
+    "seeds that are no integers": (taught("uniform", {"seed": [0.0, 5.5]}), "no seeds"),
+    "seeds by name": (taught("uniform", {"seed": {"choices": [1, "two"]}}), "no seeds"),
+    "a choice among others": (taught("uniform", {"size": {"choices": [2, 99, 3]}}), "99 is beyond"),
     "bounds": (taught({"name": "success", "low": 0.9, "high": 0.1}), "low"),
     "an unknown key": (taught({"name": "success", "lwo": 0.9}), "lwo"),
     "a lesson without an end": (taught({"name": "lessons", "lessons": [{"parameters": {}}] * 2}), "never ends"),
@@ -143,25 +146,36 @@ def test_what_the_environment_does_not_take_is_refused(quick, env, parameters, s
         quick(f"tests.corridors:{env}", "sac", taught("uniform", parameters)).train()
 
 
-def test_jobs_take_them_along(quick, whole_state, assert_same):
-    values = {"algorithm.n_epochs": 3, "algorithm.num_actors": 2, **taught("uniform", {"size": [2, 6], "lag": [0, 3]})}
-    whole = quick(CORRIDOR, "impala", values)
+JOBS = {
+    "impala": {"algorithm.num_actors": 2},
+    "appo": {"algorithm.num_actors": 2},
+    "apex": {"algorithm.num_actors": 2, "algorithm.initial_buffer_size": 20, "algorithm.epoch_length": 8},
+    "es": {"algorithm.n_rollouts_per_update": 8},
+}
+
+
+@pytest.mark.parametrize("algorithm", JOBS)
+def test_jobs_take_them_along(quick, whole_state, assert_same, algorithm):
+    values = {"algorithm.n_epochs": 3, **JOBS[algorithm], **taught("uniform", {"size": [2, 6], "lag": [0, 3]})}
+    whole = quick(CORRIDOR, algorithm, values)
     whole.train()
-    parts = quick(CORRIDOR, "impala", values)
+    parts = quick(CORRIDOR, algorithm, values)
     parts.train(1)
     parts.close()
     with RunContext.reopen(parts.run_dir) as again:
         again.train()
     assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))
-    workers = quick(CORRIDOR, "impala", values | {"runner": "local"})
+    workers = quick(CORRIDOR, algorithm, values | {"runner": "local"})
     workers.train()
+    if algorithm == "es":
+        assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
     for context in (whole, workers):
         assert len({each.parameters["size"] for each in context.run.statistics.finished if each.parameters}) > 1
 
 
 def test_workers_whose_jobs_do_not_take_them_are_refused(quick):
     with pytest.raises(ConfigError, match="those of its workers"):
-        quick(CORRIDOR, "es", taught()).train()
+        quick(CORRIDOR, "cma_es", taught()).train()
 
 
 @pytest.mark.parametrize(
