@@ -119,9 +119,15 @@ BROKEN = {
     "a choice among others": (taught("uniform", {"size": {"choices": [2, 99, 3]}}), "99 is beyond"),
     "bounds": (taught({"name": "success", "low": 0.9, "high": 0.1}), "low"),
     "an unknown key": (taught({"name": "success", "lwo": 0.9}), "lwo"),
+    "levels without end": (taught({"name": "plr", "levels": 10**8}), "levels"),
     "a lesson without an end": (taught({"name": "lessons", "lessons": [{"parameters": {}}] * 2}), "never ends"),
     "a lesson beyond": (taught({"name": "lessons", "lessons": [{"parameters": {"size": 99}}]}, {"size": [2, 4]}), "99"),
     "evaluations of another": ({"evaluation.parameters": {"sise": [2, 3]}}, "does not take sise=2"),
+    "evaluations beyond": (
+        {**taught(), "evaluation.parameters": {"size": [2, 99]}},
+        r"evaluation\.parameters\.size: 99",
+    ),
+    "evaluations of nothing": ({"evaluation.parameters": {"size": []}}, "at least 1 item"),
     "too few evaluations": ({"evaluation.parameters": {"size": [2, 3]}, "evaluation.n_episodes": 1}, "parameters"),
 }
 
@@ -184,6 +190,7 @@ def test_workers_whose_jobs_do_not_take_them_are_refused(quick):
         (lambda count: [{"size": 99}] * count, "size=99, beyond 2 to 6"),
         (lambda count: [{"depth": 3}] * count, "parameters of depth, instead of size"),
         (lambda count: [{"size": 3}], "not the parameters of 12 episodes"),
+        (lambda count: [{"size": np.int64(3)}] * count, "by int("),
         (lambda count: 1 // 0, "next of the teacher 'uniform' raised ZeroDivisionError"),
     ],
 )
@@ -199,6 +206,12 @@ def test_a_teacher_that_errs_later_ends_the_run(quick, monkeypatch, wrong, said)
     with pytest.raises(RunError, match=re.escape(said)):
         context.train()
     assert len(calls) == 2
+
+
+def test_metrics_of_a_teacher_that_are_no_numbers_end_the_run(quick, monkeypatch):
+    monkeypatch.setattr(Uniform, "metrics", lambda self: {"level": "high"})
+    with pytest.raises(RunError, match="metrics of the teacher 'uniform' raised ValueError"):
+        quick(CORRIDOR, "a2c", taught()).train()
 
 
 def test_a_metric_that_never_comes_ends_the_run_with_those_that_do(quick):

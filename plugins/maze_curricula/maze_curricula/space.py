@@ -63,7 +63,9 @@ class Space:
             raise ConfigError(f"{whose} chose parameters of {names}, instead of {', '.join(self.ranges)}", _WHERE)
         for name, value in values.items():
             if not _within(self.ranges[name], value):
-                raise ConfigError(f"{whose} chose {name}={shown(value)}, beyond {_said(self.ranges[name])}", _WHERE)
+                said = f"{whose} chose {name}={shown(value)}, beyond {_said(self.ranges[name])}"
+                plain = "Next: convert numbers of numpy, by int(…) or float(…)"
+                raise ConfigError(said, _WHERE, plain if isinstance(value, np.generic) else None)
 
 
 _WHERE = "callbacks.curriculum.teacher"
@@ -83,14 +85,19 @@ def space_of(given: Mapping[str, Any], declared: Mapping[str, Range]) -> Space:
             "Name arguments of its constructor, such as --set callbacks.curriculum.parameters.size=[3,20], or seed, "
             "where levels are made from seeds.",
         )
-    for name in ranges.keys() & declared.keys():
-        for value in _named(ranges[name]):
-            if not _within(declared[name], value):
-                raise ConfigError(
-                    f"{shown(value)} is beyond what the environment declares, {_said(declared[name])}",
-                    f"callbacks.curriculum.parameters.{name}",
-                )
+    for name, given_range in ranges.items():
+        for value in _named(given_range):
+            check_declared({name: value}, declared, "callbacks.curriculum.parameters")
     return Space(ranges)
+
+
+def check_declared(values: Values, declared: Mapping[str, Range], where: str) -> None:
+    """Raise ConfigError for a value that is beyond what the environment declares; `where`: the path of all values."""
+    for name, value in values.items():
+        if name in declared and not _within(declared[name], value):
+            raise ConfigError(
+                f"{shown(value)} is beyond what the environment declares, {_said(declared[name])}", f"{where}.{name}"
+            )
 
 
 def _range(name: str, value: Any) -> Range:

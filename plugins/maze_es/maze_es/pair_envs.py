@@ -22,7 +22,7 @@ from maze_core.envs.checks import (
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.parameters import SEED, EpisodeParameters, rebuilt
+from maze_core.envs.parameters import EpisodeParameters, rebuilt
 from maze_core.envs.vector import StepResult, begins_episodes
 from maze_core.envs.wrappers.carry import lasting_layers
 from maze_core.envs.wrappers.remembering import name_of, remembering, says_so
@@ -166,12 +166,9 @@ class SinglePairEnvs(PairEnvs):
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
         self._grow(self.pairs)
         for row in range(2 * self.pairs):
-            seed: Any = seeds(row // 2, 0)
             with naming(f"{_place(row)} at its reset"):
-                if self.parameters:
-                    values = self._given.now[row] = self.parameters[row // 2]
-                    self._given.give(row, self._envs, self._rebuild)
-                    seed = values.get(SEED, seed)
+                self._given.now[row] = self.parameters[row // 2] if self.parameters else None
+                seed = self._given.give(row, self._envs, self._rebuild, seeds(row // 2, 0))
                 given: Any = self._envs[row].reset(seed=seed)
             check_reset(given)
             self._observations.check(given[0])
