@@ -83,7 +83,8 @@ class Curriculum(Plugin):
         """Return the means of the parameters in the episodes of the epoch, and what the teacher says of itself."""
         played = [episode.parameters for episode in run.statistics.finished if episode.parameters]
         means = {f"env/{name}": fmean(float(each[name]) for each in played) for name in self._space.numeric if played}
-        return means | self._called("metrics", self._own_metrics)
+        own: dict[str, float] = self._called("metrics", self._own_metrics)
+        return means | own
 
     def _own_metrics(self) -> dict[str, float]:
         return {f"curriculum/{name}": float(value) for name, value in self._teacher.metrics().items()}
