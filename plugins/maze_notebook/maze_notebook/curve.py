@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from maze_core.cli.console.table import score
+
 from maze_notebook.markup import safe
 
 WIDTH, HEIGHT = 520, 190

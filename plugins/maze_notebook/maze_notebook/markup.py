@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from maze_core.base.terminal_text import printable
 from maze_core.cli.console.table import Line
+
+from maze_core.base.terminal_text import printable
 
 _STYLES = {
     "bold": "font-weight:bold",

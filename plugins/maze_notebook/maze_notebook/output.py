@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from maze_core.cli.console.table import Line
+
 from maze_notebook.markup import bar, block, plain
 
 if TYPE_CHECKING:
