@@ -58,6 +58,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "resumed": False,
         "forked_from": None,
         "paused": False,
+        "in_python": False,
         "explores": False,
         "notes": [],
         "progress": SimpleNamespace(env_steps=0, phase="training"),

@@ -16,7 +16,9 @@ from maze_core.base.terminal_text import argument, counted, printable
 from maze_core.cli.console_table import AskedMetrics, EpochTable, Line, duration, score
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.extensions import in_notebook
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.run.python_words import translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,9 +61,10 @@ class Console(Plugin):
         """Write the header; on a terminal, start the live status."""
         if self.config.style == "quiet":
             return
-        live = self.config.style == "live" or (self.config.style == "auto" and is_terminal())
+        shown: Output | None = in_notebook("output") if self.config.style == "auto" else None
+        live = self.config.style == "live" or (self.config.style == "auto" and is_terminal()) or shown is not None
         unicode = writes_unicode()
-        self._output = LiveOutput() if live else PlainOutput()
+        self._output = shown or (LiveOutput() if live else PlainOutput())
         asked = {name: printable(name.removeprefix("train/"), 40) for name in self.config.metrics}
         self._table = EpochTable(run.total_env_steps, unicode, run.algorithm.columns, asked, run.config.judged_by)
         for line in header(run, self._here):
@@ -189,7 +192,7 @@ def sampling_advice(run: Run, summary: RunSummary, gap: Gap, here: Path) -> list
         tries = [f"maze eval {argument(_short(run.run_dir, here))} --stochastic"]
         if summary.best_epoch != summary.epochs:
             tries.append(f"{tries[0]} --checkpoint last")
-    return [_fact("note", told), *(_fact("try", each) for each in tries)]
+    return [_fact("note", told), *(_fact("try", translated(each) if run.in_python else each) for each in tries)]
 
 
 def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> list[Line]:
@@ -209,6 +212,7 @@ def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> li
         commands.append(f"maze resume {folder}")
     if "tensorboard" in run.config.callbacks:
         commands.append(f"tensorboard --logdir {folder}")
+    commands = [translated(each) for each in commands] if run.in_python else commands
     return [[], *([(f"  {command}", "cyan")] for command in commands)] if commands else []
 
 

@@ -39,6 +39,29 @@ class Episode:
     """Those that the environment had in it; None where they do not change."""
 
 
+@dataclass(frozen=True, slots=True)
+class EndedEpisode:
+    """An episode that ended in a step of all environments, before its rewards are counted.
+
+    `raw_return` is the sum of the rewards below all wrappers, None where there are none, `raw_reward` the last of them.
+    """
+
+    index: int
+    episode: int
+    length: int
+    terminated: bool
+    raw_return: float | None
+    raw_reward: float
+    metrics: dict[str, float]
+    events: EventSummary | None
+    parameters: Values | None
+
+    def counted(self, env_index: int, total: float) -> Episode:
+        """Return the episode; `total` is the sum of its rewards, which counts where there is no other."""
+        returned = total if self.raw_return is None else self.raw_return
+        return Episode(env_index, self.episode, returned, self.length, self.metrics, self.events, self.parameters)
+
+
 @dataclass(slots=True)
 class StepResult:
     """The result of one step of N environments. The next observations are in the caller's `out` tree.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,17 +224,21 @@ def as_texts(overrides: Mapping[str, Any] | None) -> list[str]:
     return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in values.items()]
 
 
-def unknown_argument(name: str, algorithm: Any) -> ConfigError:
+def unknown_argument(name: str, algorithm: Any, arguments: Iterable[str]) -> ConfigError:
     """Return the error about an argument that RunContext does not have; it says where the value belongs.
 
-    `algorithm`: the argument of this name.
+    `algorithm`: the argument of this name; `arguments`: those that it has.
     """
     plugin = discovery.load("algorithm", algorithm or "ppo") if isinstance(algorithm, str | None) else algorithm
     config = getattr(plugin, "Config", None) or type(plugin)
     known = {f"algorithm.{field}" for field in getattr(config, "model_fields", ())}
     path = meant(name, {*known, *_EVERYWHERE})
     if path is None:
-        return ConfigError("RunContext has no such argument", name, "Next: help(maze_core.RunContext) lists them.")
+        ways = {each.rpartition(".")[2]: f'overrides={{"{each}": ...}}' for each in known}
+        ways |= {each: each for each in arguments if each not in ("self", "others")}
+        near = get_close_matches(name, ways, n=1)
+        hint = f"Did you mean {ways[near[0]]}?" if near else "Next: help(maze_core.RunContext) lists them."
+        return ConfigError("RunContext has no such argument", name, hint)
     if path in _ARGUMENTS:
         return ConfigError(f"is {path} in Maze", name, f"Next: RunContext(..., {path}=...)")
     return ConfigError(f"is {path} in Maze", name, f'Next: RunContext(..., overrides={{"{path}": ...}})')

@@ -58,6 +58,8 @@ class RunProgress(ABC):
         """True after SIGTERM: nothing is evaluated any more."""
         self.preemption = Preemption()
         """When the update in progress must be given up, while the run trains."""
+        self.in_python = False
+        """True for a run of the Python API: what it is told to do next are calls, not commands."""
         self.paused = False
         """True once training was asked to end here, by `max_time` or by `pause`, for a resumed run to go on."""
         self.pause_when: Callable[[], str | None] | None = None

@@ -144,6 +144,7 @@ def _train_algorithm(
     check_set_once(assignments_of(typed), assignments_of(parameters))
     if quiet:
         typed["callbacks.console"] = None
+    init_from = None if init_from is None else find_run(init_from)
     files = [] if experiment is None else [experiment_file(experiment)]
     run_config, chosen = Assembly(said_classes([parameters, typed], set_ or ())).assemble_with_preset(
         algorithm,
@@ -152,7 +153,7 @@ def _train_algorithm(
         [*files, *(config or ())],
         set_ or (),
         {**typed, **parameters},
-        parent=None if init_from is None else find_run(init_from) / CONFIG,
+        parent=None if init_from is None else init_from / CONFIG,
     )
     from maze_core.run.api import train
 
@@ -224,7 +225,7 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
         "otherwise 15 for most algorithms.",
     ),
     ("run_dir", Path | None, "--run-dir,--dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
-    ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
+    ("init_from", Path | None, "--init-from", "RUN", "Start from the weights of another run, or a policy's address."),
     ("quiet", bool | None, "--quiet,-q", "", "Print no progress."),
 )
 """The options of every algorithm's command: name, type, spellings, metavar, help."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.errors import MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
 from maze_core.envs.checks import (
     MisfitError,
     all_finite,
-    check_apart,
     check_info,
     failure,
     first_bad_row,
@@ -27,9 +26,9 @@ from maze_core.envs.checks import (
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.info_columns import InfoColumns
-from maze_core.envs.parameters import SEED, EpisodeParameters, rebuilt
+from maze_core.envs.parameters import EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count
-from maze_core.envs.several.agent_rows import AgentRowCodec
+from maze_core.envs.several.agent_rows import built_alike
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
@@ -70,7 +69,7 @@ class AgentsVectorEnv:
     ) -> None:
         self.first_index, self._builder = first_index, getattr(make, "__self__", None)
         self._parameters = EpisodeParameters(copies, self._builder)
-        self.envs, self._layout = _build(make, range(first_index, first_index + copies), agent_ids)
+        self.envs, self._layout = built_alike(make, range(first_index, first_index + copies), agent_ids)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the agents of each copy."""
         self.num_envs = copies * len(self.agents)
@@ -226,12 +225,9 @@ class AgentsVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         index, number = self.first_index + c, int(self._episode[c])
-        seed: Any = self._seeds(index, number)
-        values = self._parameters.begin(c, index, number)
-        if values is not None:
-            with naming(self._place(c)):
-                self._parameters.give(c, self.envs, self._rebuild)
-            seed = values.get(SEED, seed)
+        self._parameters.begin(c, index, number)
+        with naming(self._place(c)):
+            seed = self._parameters.give(c, self.envs, self._rebuild, self._seeds(index, number))
         self.episode_memory[c] = remembered(self._lasting[c])
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
@@ -402,20 +398,3 @@ class AgentsVectorEnv:
 
     def _place(self, c: int) -> str:
         return place(self.first_index + c, int(self._episode[c]), int(self._clock - self._started[c]))
-
-
-def _build(make: MakeAgents, indices: range, agent_ids: bool) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
-    """Build the copies, and what their rows hold; when one fails, close those already built."""
-    envs: list[MultiAgentEnv] = []
-    rows: list[AgentRowCodec] = []
-    try:
-        for index in indices:
-            envs.append(make(index))
-            rows.append(AgentRowCodec(envs[-1], agent_ids=agent_ids))
-            if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
-                raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
-        check_apart(envs)
-    except BaseException:
-        release(*envs)
-        raise
-    return envs, rows[0]
