@@ -160,9 +160,9 @@ def traced() -> Trace:
 def _print_trace(folder: Path) -> None:
     """Train with a profiler and print what it saw."""
     from maze_core.cli.main import main as maze
-    from maze_core.run.saved import kept_state
+    from maze_core.run.saved import checkpoint
 
-    kept_state._SLOW = math.inf  # a traced update is slow, and a copy of the state would be taken after it
+    checkpoint._SLOW = math.inf  # a traced update is slow, and a copy of the state would be taken after it
     trace, updates = Trace(), 0
 
     def ours(code: CodeType) -> str | None:

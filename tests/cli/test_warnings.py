@@ -21,7 +21,7 @@ def show(monkeypatch):
     return warnings.showwarning
 
 
-@pytest.mark.parametrize("place", ["/x/maze_core/envs/native.py", "/x/plugins/maze_wrappers/maze_wrappers/images.py"])
+@pytest.mark.parametrize("place", ["/x/maze_core/envs/serial.py", "/x/plugins/maze_wrappers/maze_wrappers/images.py"])
 def test_a_warning_of_maze_is_one_line(show, capsys, place):
     show(RuntimeWarning("two spaces\x1b[31m"), RuntimeWarning, place, 3)
     assert capsys.readouterr().err == "warning: two spaces\\x1b[31m\n"

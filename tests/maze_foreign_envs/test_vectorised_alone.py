@@ -39,7 +39,7 @@ class Walks(VectorEnv):
 
 
 gymnasium.register("tests/Walks-v0", vector_entry_point=Walks)
-HERE = "tests.envs.test_vectorised_alone"
+HERE = "tests.maze_foreign_envs.test_vectorised_alone"
 
 
 def of_function():

@@ -60,7 +60,7 @@ def test_a_terminal_of_ipython_and_other_styles_show_what_they_always_do(quick, 
 
 @pytest.mark.slow
 def test_nothing_of_it_is_imported_elsewhere():
-    told = "import maze_core.run.context, maze_core.cli.console.console, maze_notebook, sys; print(*sys.modules)"
+    told = "import maze_core.run.context, maze_core.cli.console, maze_notebook, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pandas", "IPython", "maze_notebook.card", "maze_notebook.frames"} & {*loaded}
 

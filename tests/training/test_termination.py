@@ -16,7 +16,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.run import Run
-from maze_core.run.saved import kept_state
+from maze_core.run.saved import checkpoint as checkpoints
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.interrupted import interrupted
 
@@ -71,8 +71,8 @@ def sender(monkeypatch):
     """The sender; states are kept after each update, and SIGTERM leaves an update little time."""
     SENDER.__init__()
     monkeypatch.setattr(api, "_TO_FINISH", PATIENCE)
-    monkeypatch.setattr(kept_state, "_SLOW", 0.0)
-    monkeypatch.setattr(kept_state, "_SHARE", 0.0)
+    monkeypatch.setattr(checkpoints, "_SLOW", 0.0)
+    monkeypatch.setattr(checkpoints, "_SHARE", 0.0)
     yield SENDER
     SENDER.__init__()
 

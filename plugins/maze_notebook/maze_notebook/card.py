@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.cli.console.table import duration, score
-
 from maze_core.base.metrics import RETURN, metric_named
 from maze_core.base.terminal_text import counted
+from maze_core.cli.console_table import duration, score
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.metrics_file import read_metrics
 from maze_notebook.curve import Point, curve

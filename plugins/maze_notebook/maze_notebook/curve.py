@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from maze_core.cli.console.table import score
-
+from maze_core.cli.console_table import score
 from maze_notebook.markup import safe
 
 WIDTH, HEIGHT = 520, 190

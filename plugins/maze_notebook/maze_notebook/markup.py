@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from maze_core.cli.console.table import Line
-
 from maze_core.base.terminal_text import printable
+from maze_core.cli.console_table import Line
 
 _STYLES = {
     "bold": "font-weight:bold",

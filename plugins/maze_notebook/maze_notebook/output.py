@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from maze_core.cli.console.table import Line
-
+from maze_core.cli.console_table import Line
 from maze_notebook.markup import bar, block, plain
 
 if TYPE_CHECKING:
-    from maze_core.cli.console.status import Status
+    from maze_core.cli.console_status import Status
 
 WIDTH = 118
 """Characters in a line: what fits beside the prompt of a notebook on a screen of 1,280 pixels."""

@@ -10,9 +10,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS
-from maze_core.run.state import RunState
-
 from maze_core import ConfigError, MazeError
 from maze_core.base import files
 from maze_core.base.terminal_text import printable
@@ -20,7 +17,9 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.checksummed_yaml import checksum, checksummed, read_checksummed
 from maze_core.plugins.config.external_fields import marked_fields
 from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
+from maze_core.plugins.config.preferences import DEFAULT_CALLBACKS
 from maze_core.plugins.config.record import encoded_record, read_record, with_configurations
+from maze_core.run.progress import RunState
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.run_dir import checkpoint_folder
 from maze_core.run.saving import EVALUATED
