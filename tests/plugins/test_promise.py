@@ -29,6 +29,7 @@ TOOLS = (
     "maze_pettingzoo",
     "maze_pictures",
     "maze_profile",
+    "maze_publish",
     "maze_ray",
     "maze_recordings",
     "maze_rllib",
@@ -36,6 +37,8 @@ TOOLS = (
     "maze_video",
     "maze_serve",
     "maze_view",
+    "maze_wrappers",
+    "maze_zoo",
 )
 """Commands, tools, bridges to other frameworks and further learners do a part of the core's work and are released
 together with it, as libraries are; the promise is for what others write."""
