@@ -22,7 +22,7 @@ space  := $(subst ,, )
 # With it, every process that a target starts would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site setup-dist train test test-slow test-lowest test-newest lint types docs site gallery bench dist check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site setup-dist train test test-slow test-lowest test-newest lint types docs site gallery bench zoo dist check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -112,6 +112,9 @@ gallery: setup ## make the pictures of docs/gallery.md anew; it needs Chromium
 
 bench: setup ## measure speed against other libraries, and learning
 	$(BIN)/python benchmarks/speed.py
+
+zoo: setup ## evaluate the policies of the zoo again: is each return in the interval of its card?
+	$(BIN)/python benchmarks/zoo.py
 
 dist: setup-dist ## build all distributions into dist/, check them, and try them in an empty environment
 	$(BIN)/python tools/dist.py

@@ -39,6 +39,7 @@ BOOSTS = {
     "reference/": 0.1,
 }
 """How much a hit of the search counts, by the beginning of its page's path: answers before guides before references."""
+_WORDS = re.compile(r"<!-- search: (.+?) -->", re.DOTALL)
 _ITEM = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<page>[^)#]+\.md)\)")
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?=[)#])")
 _FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -264,9 +265,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead links to READMEs to their pages, list the API on its page, and say how much the search makes of a page."""
+    """Lead links to READMEs to their pages, list the API on its page, and tell the search of a page what it needs."""
     path = page.file.src_uri
     page.meta["search"] = {"boost": boost(path)}
+    if asked := words(markdown):
+        page.meta["tags"] = asked
     text = relinked(markdown, DOCS / path, path) if (DOCS / path).is_file() else markdown
     return text + "\n" + api_index() if path == f"{API}.md" else text
 
@@ -274,6 +277,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 def boost(path: str) -> float:
     """How much a hit on a page counts."""
     return next((factor for beginning, factor in BOOSTS.items() if path.startswith(beginning)), 1.0)
+
+
+def words(markdown: str) -> list[str]:
+    """What people search who mean this page, where it says it otherwise: `<!-- search: one, two words -->`."""
+    return [each.strip() for found in _WORDS.findall(markdown) for each in found.split(",")]
 
 
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")

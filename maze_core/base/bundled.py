@@ -16,7 +16,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-compile": {},
     "maze-curricula": {"callback": "curriculum", "teacher": "adr alp_gmm lessons plr success uniform"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
-    "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
+    "maze-devkit": {"command": "init config.schema envs envs.check plugins.new plugins.check"},
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
@@ -47,6 +47,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-pictures": {},
     "maze-planning": {},
     "maze-ppo": {"algorithm": "ppo"},
+    "maze-publish": {"command": "publish zoo"},
     "maze-profile": {"command": "profile"},
     "maze-ray": {"runner": "ray"},
     "maze-recordings": {"command": "rollout trajectories", "wrapper": "record"},
@@ -68,8 +69,10 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-video": {},
     "maze-wandb": {"callback": "wandb"},
     "maze-view": {"command": "view"},
+    "maze-zoo": {},
     "maze-wrappers": {
-        "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
+        "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize "
+        "stack "
         "scale_reward clip_reward normalize_reward scalarize time_limit step_skip random_reset rescale_actions "
         "discretize_actions split_actions monitor select drop hide tokenize mask_from_info "
         "count_choices info_events info_to_observation sticky_actions shift_observations",

@@ -36,7 +36,7 @@ from maze_core.envs.parameters import SEED, EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count, same_rewards
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrappers.carry import (
+from maze_core.envs.wrappers import (
     Memory,
     RewardSum,
     episode_metrics,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
     from maze_core.envs.events.event import EventSummary
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Episode:
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.carry.METRICS`, and KPIs."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.METRICS`, and KPIs."""
     events: EventSummary | None = None
     """Statistics of the events that they reported; None where none are declared."""
     parameters: Values | None = None

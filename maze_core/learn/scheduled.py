@@ -31,10 +31,12 @@ class Scheduled:
 
     def __init__(self, config: Any) -> None:
         self.schedules = {name: value for name, value in config if isinstance(value, Schedule)}
+        self._rules = {name: schedule.rule() for name, schedule in self.schedules.items()}
+        self._counts: tuple[int, int] | None = None
         self.config = config.model_copy() if self.schedules else config
         self.inputs: dict[str, Tensor] = {}
         """The same numbers as tensors, shape (), that stay where they are; whoever repeats steps adds them."""
-        first = {name: each.number(Moment(0.0, 0.0, 0.0)) for name, each in self.schedules.items()}
+        first = {name: rule(Moment(0.0, 0.0, 0.0)) for name, rule in self._rules.items()}
         self.take({name: Rate.of(name, x) if isinstance(x, float) else x for name, x in first.items()})
 
     def numbers(self) -> dict[str, float]:
@@ -43,9 +45,11 @@ class Scheduled:
 
     def follow(self, run: Run) -> None:
         """Take the numbers of this moment."""
-        if self.schedules:
+        counts = run.env_steps, run.updates
+        if self._rules and counts != self._counts:
+            self._counts = counts
             at = Moment(run.fraction_done, run.env_steps, run.updates / run.epoch_length)
-            self.take({name: each.number(at) for name, each in self.schedules.items()})
+            self.take({name: rule(at) for name, rule in self._rules.items()})
 
     def take(self, numbers: Mapping[str, float]) -> None:
         """Take numbers, in place: who holds the configuration sees them."""

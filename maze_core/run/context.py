@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
-from maze_core.collect.agents.several import SeveralAgents
 from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import lasting_parts
-from maze_core.envs.wrappers.carry import lasting_layers, recall
+from maze_core.envs.wrappers import lasting_layers, recall
+from maze_core.models.building import ACTORS
 from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
-from maze_core.plugins.config.preset_paths import experiment as experiment_file
+from maze_core.plugins.config.presets import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.collect.agents.agent import SeveralAgents
     from maze_core.collect.agents.looking_ahead import PlanningBeside
     from maze_core.data.rollout import Trajectory
     from maze_core.models.policy import Policy
@@ -400,7 +401,7 @@ class RunContext:
         check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
         builder = self.run.env_builder("acting")
         planning = self._beside(env, "agents") if look_ahead and builder.several_agents else None
-        return SeveralAgents(
+        agents: SeveralAgents = extension(ACTORS, "agents", "acting for several agents", "maze-models", "env")(
             self.policy,
             builder,
             deterministic=deterministic,
@@ -408,6 +409,7 @@ class RunContext:
             planning=planning,
             converts=not isinstance(env, MultiAgentEnv),
         )
+        return agents
 
     @cached_property
     def _several_agents(self) -> bool:

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
-from maze_core.envs.sources.factory import FactorySource
-from maze_core.envs.wrappers.gymnasium import FunctionWrapper, GymnasiumWrapperConfig
+from maze_core.envs.sources.factory import FactorySource, FunctionWrapper
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
+from maze_core.plugins.base import origin
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.config.schedules import Schedule, written
-from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
@@ -285,5 +284,5 @@ def check_options(*, episodes: int | None = None, workers: int | None = None, **
 
 def wrapper_classes(config: RunConfig) -> list[str]:
     """Return the wrapper classes of a configuration as overrides; a saved run may name only these."""
-    wrappers = enumerate(config.wrappers)
-    return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
+    named = [(i, getattr(each, "id", None)) for i, each in enumerate(config.wrappers) if each.name == "gymnasium"]
+    return [f"wrappers.{i}.id={name}" for i, name in named]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.cli.console.console import GreedyGap
+from maze_core.cli.console import GreedyGap
 
 
 class Alternate(gymnasium.Env):

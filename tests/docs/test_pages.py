@@ -51,7 +51,7 @@ def test_drawn_pictures_are_up_to_date_and_on_a_page(script: str) -> None:
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/algorithms/*.md")), ids=lambda page: page.stem)
 def test_every_algorithm_with_figures_shows_its_picture(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert text == _script("charts").with_picture(page.stem, text), "run `make docs`"
+    assert text == _script("charts").with_pictures(page.stem, text), "run `make docs`"
 
 
 def test_the_gallery_is_not_older_than_what_it_shows() -> None:
@@ -127,7 +127,7 @@ def _script(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "pairs.md", "conformance.md", "abilities.md"]
+    "page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "conformance.md", "abilities.md"]
 )
 def test_reference_pages_are_up_to_date(page: str, generate: Any, page_of: Callable[[str], str]) -> None:
     committed = _sections((ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"))

@@ -30,8 +30,9 @@ from maze_core.base.bundled import LIBRARIES
 from maze_core.plugins import discovery
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
+from tests.docs.test_search import SEARCHES
 from tests.maze_view import browser as browsers
-from tests.repository import folder_of
+from tests.repository import folder_of, parts
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -158,23 +159,32 @@ def test_pictures_are_small_and_ask_for_nothing() -> None:
 # Pages of algorithms, and of other libraries
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_pages_of_algorithms_are_alike(name: str) -> None:
-    page = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    assert [heading for heading in headings if heading in SECTIONS] == SECTIONS
-    assert f"../reference/configuration.md#algorithm-{name}" in page
+@pytest.mark.parametrize("page", ALGORITHMS)
+def test_pages_of_algorithms_are_alike(page: str) -> None:
+    for name, text in _described(page):
+        headings = re.findall(r"^##+ (.+)$", text, re.MULTILINE)
+        assert [each for each in headings if each in SECTIONS] == (SECTIONS if name == page else []), name
+        for each in SECTIONS[:-1] if name != page else ():
+            wanted = rf"({each.partition(' that')[0]} of .+|.+, {each.lower()})"
+            assert any(re.fullmatch(wanted, heading) for heading in headings), (name, each)
+        assert f"../reference/configuration.md#algorithm-{name}" in text
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_parameters_on_pages_of_algorithms_exist(name: str) -> None:
-    page = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
-    section = page.partition("\n## Parameters\n")[2].partition("\n## ")[0]
-    cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
-    named = {each for cell in cells for each in re.findall(r"`([\w.]+)`", cell)}
-    assert named
-    known = _fields(name) | {f"runner.{each}" for each in _fields_of("runner", "local")}
-    assert not named - known
+@pytest.mark.parametrize("page", ALGORITHMS)
+def test_parameters_on_pages_of_algorithms_exist(page: str) -> None:
+    for name, text in _described(page):
+        section = re.split(r"^##+ Parameters.*\n", text, flags=re.MULTILINE)[1]
+        section = re.split(r"^##", section, flags=re.MULTILINE)[0]
+        cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+        named = {each for cell in cells for each in re.findall(r"`([\w.]+)`", cell)}
+        assert named, name
+        known = _fields(name) | {f"runner.{each}" for each in _fields_of("runner", "local")}
+        assert not named - known, name
+
+
+def _described(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the algorithms of a page with what is said of each."""
+    return parts(DOCS / "algorithms" / f"{page}.md", discovery.names("algorithm"))
 
 
 def test_our_names_beside_those_of_other_libraries_exist() -> None:
@@ -355,6 +365,21 @@ def test_the_site_opens_from_disk_without_a_network(site: Path, browser: Any) ->
     assert len(found(browser, "clip_range")) > 1
     assert not browser.problems()
     assert {url.partition(":")[0] for url in browser.requests()} <= {"file", "about", "blob"}
+
+
+@pytest.mark.slow
+def test_the_browser_finds_what_people_search_among_the_first_three(site: Path, browser: Any) -> None:
+    browser.open(site / "index.html")
+    search(browser)
+    wrong = {}
+    for page, asked in SEARCHES.items():
+        for words in asked:
+            places = [unquote(hit.partition("#")[0].partition("?")[0]) for hit in found(browser, words)]
+            pages = [Path(place.removeprefix("file://")).relative_to(site).as_posix() for place in places]
+            first = list(dict.fromkeys(pages))[:3]
+            if page.replace(".md", ".html") not in first:
+                wrong[words] = first
+    assert not wrong
 
 
 @pytest.mark.slow

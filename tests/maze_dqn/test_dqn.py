@@ -117,7 +117,7 @@ def test_the_target_of_every_row(learn, double, n_step):
 
 def test_the_share_of_random_actions_falls_in_a_line():
     config = DQNConfig(name="dqn", epsilon={"from": 0.9, "to": 0.1, "end": 400})
-    numbers = [config.epsilon.number(Moment(0, steps, 0)) for steps in (0, 100, 400, 9000)]
+    numbers = [config.epsilon.rule()(Moment(0, steps, 0)) for steps in (0, 100, 400, 9000)]
     assert numbers == pytest.approx([0.9, 0.7, 0.1, 0.1])
     with pytest.raises(ValueError, match="value_min"):
         DQNConfig(name="dqn", value_min=1, value_max=1)

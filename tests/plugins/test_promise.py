@@ -28,6 +28,7 @@ TOOLS = (
     "maze_pettingzoo",
     "maze_pictures",
     "maze_profile",
+    "maze_publish",
     "maze_ray",
     "maze_recordings",
     "maze_rllib",
@@ -35,6 +36,8 @@ TOOLS = (
     "maze_video",
     "maze_serve",
     "maze_view",
+    "maze_wrappers",
+    "maze_zoo",
 )
 """Commands, tools, bridges to other frameworks and further learners do a part of the core's work and are released
 together with it, as libraries are; the promise is for what others write."""

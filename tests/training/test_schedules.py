@@ -239,13 +239,13 @@ def test_several_learners_get_the_numbers(quick):
 def test_shapes():
     at = [Moment(x, 100 * x, 10 * x) for x in (0.0, 0.25, 0.5, 1.0)]
     linear = Linear(from_=1.0, to=0.0, begin=0.25, end=0.75)
-    assert [linear.number(x) for x in at] == [1.0, 1.0, 0.5, 0.0]
+    assert [linear.rule()(x) for x in at] == [1.0, 1.0, 0.5, 0.0]
     cosine = Cosine(from_=2.0, to=0.0, over="steps", end=100)
-    assert [cosine.number(x) for x in at] == pytest.approx([1 + math.cos(math.pi * x) for x in (0, 0.25, 0.5, 1)])
+    assert [cosine.rule()(x) for x in at] == pytest.approx([1 + math.cos(math.pi * x) for x in (0, 0.25, 0.5, 1)])
     steps = Steps(from_=3.0, over="epochs", values=((5.0, 1.0), (2.5, 2.0)))
-    assert [steps.number(x) for x in at] == [3.0, 2.0, 1.0, 1.0]
+    assert [steps.rule()(x) for x in at] == [3.0, 2.0, 1.0, 1.0]
     whole = Linear(from_=1, to=4).of(1, math.inf, True)
-    assert [whole.number(x) for x in at] == [1, 2, 2, 4]
+    assert [whole.rule()(x) for x in at] == [1, 2, 2, 4]
 
 
 REFUSED = {

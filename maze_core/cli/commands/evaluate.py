@@ -13,7 +13,7 @@ from maze_core.cli.group import lasting_imports
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a policy's address.", show_default=False)],
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", min=1, help="Number of episodes; default: as configured.")
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_origin
 
 from pydantic import Field, GetCoreSchemaHandler, PrivateAttr, ValidationError, ValidationInfo, model_validator
@@ -12,9 +12,9 @@ from pydantic_core import core_schema
 
 from maze_core.base.errors import RunError, combined
 from maze_core.plugins import discovery
+from maze_core.plugins.base import origin
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.raw import beginning_at
-from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -66,16 +66,21 @@ class Schedule(ConfigModel):
         bound._range = low, high, whole
         return bound
 
-    def number(self, at: Moment) -> float:
-        """Return the number of a moment, rounded where the parameter is a whole one.
+    def rule(self) -> Callable[[Moment], float]:
+        """Return the function that gives the number of a moment, rounded where the parameter is a whole one.
 
-        Raises:
-            RunError: the parameter cannot have it.
+        It raises RunError where the parameter cannot have it. Keep it: reading the range of a schedule takes longer
+        than the rest.
         """
-        (low, high, whole), value = self._range, self.value(at)
-        if not low <= value <= high or math.isinf(value):
-            raise RunError(f"the schedule {self.schedule} gives {value:g}, not a number from {low:g} to {high:g}")
-        return round(value) if whole else float(value)
+        (low, high, whole), value, name = self._range, self.value, self.schedule
+
+        def number(at: Moment) -> float:
+            found = value(at)
+            if not low <= found <= high or math.isinf(found):
+                raise RunError(f"the schedule {name} gives {found:g}, not a number from {low:g} to {high:g}")
+            return round(found) if whole else float(found)
+
+        return number
 
 
 class Constant(Schedule):

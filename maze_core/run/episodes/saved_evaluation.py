@@ -57,7 +57,7 @@ def evaluate_saved(
     """Evaluate a saved run's policy, or another one in the environment of a saved run.
 
     Args:
-        run_dir: the run directory.
+        run_dir: the run directory, or the address of a published policy.
         episodes: number of episodes; None: as configured.
         seed: determines the episodes; None: a new one is drawn.
         deterministic: most likely actions instead of samples; None: as configured.
@@ -70,7 +70,7 @@ def evaluate_saved(
         look_ahead: with the run's planner, if it has one; False: the network acts alone.
         assembly: makes the configuration.
     """
-    seed = draw_seed() if seed is None else seed
+    run_dir, seed = find_run(run_dir), draw_seed() if seed is None else seed
     changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
@@ -91,7 +91,7 @@ def evaluate_saved(
             metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic, **options)
             videos = [] if film is None else film.shoot(deterministic, acting, look_ahead=look_ahead)
     metrics.pop("time/evaluation_seconds")
-    name = checkpoint_folder(find_run(run_dir), checkpoint).name
+    name = checkpoint_folder(run_dir, checkpoint).name
     title = f"{run.config.algorithm.name} on {run.config.env_title}"
     return Evaluation(metrics, name, run.epoch, seed, title, tuple(videos))
 

@@ -20,6 +20,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
+from maze_core.run.saved.addresses import run_at
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
@@ -203,11 +204,12 @@ def is_locked(folder: Path) -> bool:
 
 
 def find_run(path: Path) -> Path:
-    """Return the run directory at `path`, resolved.
+    """Return the run directory at `path`, or that of the published policy at this address, resolved.
 
     Raises:
         ConfigError: there is no run, or one without a checkpoint.
     """
+    path = run_at(path)
     try:
         there = files.names(path, path)
         began = CONFIG not in there and _only_began(path)
@@ -264,6 +266,9 @@ def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
             return run_dir / CHECKPOINTS / candidate
     if not there:
         raise CheckpointError(f"{printable(run_dir)} holds {_ONLY_BEGAN}.\n{_ANEW}")
+    if (wanted, there) == ([LAST], [BEST]):
+        problem = f"{printable(run_dir)} is a policy that was published without the state of its training"
+        raise CheckpointError(f"{problem}.\nNext: a new run from its weights: --init-from {argument(run_dir)}")
     raise CheckpointError(
         f"{printable(run_dir)} has no checkpoint {' or '.join(wanted)}; it has {', '.join(map(printable, there))}."
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from maze_offpolicy import EpsilonGreedy
 from maze_onpolicy import JobSampler, Sampler, acting_arrays
 
-from maze_core import Count, EpisodeSeeds, EpsilonGreedy, NetworkAgent, Purpose, generator, vector_env
+from maze_core import Count, EpisodeSeeds, NetworkAgent, Purpose, generator, vector_env
 from maze_core.base.saved_state import Number
 from maze_dqn.exploration import EXPLORATION
 

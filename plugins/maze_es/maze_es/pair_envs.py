@@ -20,18 +20,17 @@ from maze_core.envs.checks import (
     not_a_number,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.interfaces import native
 from maze_core.envs.vector import StepResult
-from maze_core.envs.wrappers.carry import lasting_layers
-from maze_core.envs.wrappers.remembering import name_of, remembering, says_so
+from maze_core.envs.wrappers import lasting_layers, name_of, remembering, says_so
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core import EnvBuilder, EpisodeSeeds, Tree
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core import EnvBuilder, EpisodeSeeds, Tree, VectorEnv
+    from maze_core.envs.wrappers import Memory
 
 
 class PairEnvs(ABC):
@@ -126,7 +125,7 @@ def pair_envs(builder: EnvBuilder, width: int, max_steps: int) -> PairEnvs:
     second = builder.vector_env(width)
     if second is None:
         raise RunError("the env source returned a natively vectorised environment at one call and none at another")
-    return NativePairEnvs(NativeVectorEnv(first), NativeVectorEnv(second), max_steps)
+    return NativePairEnvs(native(first), native(second), max_steps)
 
 
 def _remembers(name: str) -> ConfigError:
@@ -227,7 +226,7 @@ class NativePairEnvs(PairEnvs):
     has ended are still stepped, and ignored: they cost next to nothing.
     """
 
-    def __init__(self, first: NativeVectorEnv, second: NativeVectorEnv, max_steps: int = 0) -> None:
+    def __init__(self, first: VectorEnv, second: VectorEnv, max_steps: int = 0) -> None:
         super().__init__(first.observation_space, first.action_space, first.num_envs, max_steps)
         self._sides = (first, second)
 

@@ -310,7 +310,7 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 
 
 def _algorithm_of(experiment: str) -> str:
-    from maze_core.plugins.config.preset_paths import experiment_algorithm
+    from maze_core.plugins.config.presets import experiment_algorithm
 
     return experiment_algorithm(experiment, "maze sweep")
 
@@ -323,8 +323,8 @@ def _config(algorithms: list[str], experiment: str | None, files: list[Path] | N
     """
     from maze_core import ConfigError
     from maze_core.plugins.config.plain_yaml import read_yaml
-    from maze_core.plugins.config.preset_paths import experiment as experiment_file
     from maze_core.plugins.config.presets import algorithm_of
+    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.plugins.config.raw import merge
 
     named = [] if experiment is None else [experiment_file(experiment)]

@@ -22,7 +22,7 @@ _MOST_NAMED = 3
 def view(
     places: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN|RECORDING…", help="Runs, folders of runs, or recordings.", show_default=False),
+        typer.Argument(metavar="RUN|RECORDING…", help="Runs, recordings, policies' addresses.", show_default=False),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file; default: a new temporary file.")
@@ -94,7 +94,9 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
 
     from maze_core import ConfigError
     from maze_core.plugins.config.record import CONFIG
+    from maze_core.run.saved.addresses import run_at
 
+    places = [run_at(each) for each in places]
     others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings
     recordings = [each for each in others if (each / DESCRIPTION).is_file() or any(each.glob(f"*/{DESCRIPTION}"))]
     rest = [each for each in places if each not in recordings]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,7 @@ from gymnasium.spaces import Box
 
 from maze_core import ConfigError
 from maze_core.base.tree import stack_trees
-from maze_core.collect.agents.agent import Choice
-from maze_core.collect.agents.exploration import Exploration
+from maze_core.collect.agents.agent import Choice, Exploration
 from maze_core.envs.spaces import flatten_space, float_bounds
 from maze_offpolicy.collect.noise_processes import NoiseProcess, White
 
@@ -45,6 +45,11 @@ class ActionNoise(Exploration):
             if not isinstance(leaf, Box) or not all(np.isfinite(bound).all() for bound in float_bounds(leaf)):
                 raise ConfigError(f"noise needs Box actions with finite bounds, and {key!r} is {leaf}", "env")
             self._bounds[key] = float_bounds(leaf)
+        ends = list(accumulate(prod(low.shape) for low, _ in self._bounds.values()))
+        # Slices, since `np.split` costs as much as an action of a small policy.
+        self._columns = [slice(*pair) for pair in pairwise([0, *ends])]
+        self._half_ranges = {key: (high - low) / 2 for key, (low, high) in self._bounds.items()}
+        self._size = ends[-1]
 
     def explore(self, obs: Tree, choice: Choice) -> Choice:
         """Return the actions with noise."""
@@ -61,11 +66,10 @@ class ActionNoise(Exploration):
 
     def _draw(self, rows: int) -> Tree:
         """Return the noise of one step, leaves [rows, …]."""
-        sizes = [prod(low.shape) for low, _ in self._bounds.values()]
-        parts = np.split(self._process.next(rows, sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
+        drawn = self._process.next(rows, self._size)
         std = self._std() if callable(self._std) else self._std
-        pairs = zip(self._bounds.items(), parts, strict=True)
-        return {key: part.reshape(rows, *low.shape) * (std * (high - low) / 2) for (key, (low, high)), part in pairs}
+        pairs = zip(self._half_ranges.items(), self._columns, strict=True)
+        return {key: drawn[:, columns].reshape(rows, *half.shape) * (std * half) for (key, half), columns in pairs}
 
     def state(self) -> dict[str, Any]:
         """Return the state of the process."""

@@ -1,0 +1,1 @@
+"""Publishes trained policies, and opens published ones by their address."""
