@@ -71,8 +71,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-view": {"command": "view"},
     "maze-zoo": {},
     "maze-wrappers": {
-        "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize "
-        "stack "
+        "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray "
+        "resize stack "
         "scale_reward clip_reward normalize_reward scalarize time_limit step_skip random_reset rescale_actions "
         "discretize_actions split_actions monitor select drop hide tokenize mask_from_info "
         "count_choices info_events info_to_observation sticky_actions shift_observations",
