@@ -77,6 +77,9 @@ def test_a_page_says_the_answer_the_design_and_how_to_repeat_it(make_run, tmp_pa
     tex = (tmp_path / "t.tex").read_text()
     assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 4
     assert "91 $\\pm$ 1" in tex
+    maze("runs", "--env", "CartPole-v1", "--take", "best", "--metric", "eval/return_mean", "--algorithm", "ppo")
+    page = (tmp_path / "report.html").read_text()
+    assert "maze report runs --metric eval/return_mean --env CartPole-v1 --algorithm ppo --take best" in page
 
 
 def test_a_film_is_embedded_where_there_is_one(make_run, tmp_path):
@@ -143,6 +146,7 @@ def test_a_report_of_five_algorithms_on_six_tasks_is_small(tmp_path):
         (["--csv", "none.csv"], "there is no such file"),
         (["--csv", "one.csv", "--format", "pdf"], "--format: unknown 'pdf'"),
         (["--csv", "one.csv", "--take", "first"], "--take: unknown 'first'"),
+        (["--csv", "one.csv", "--metric", "eval/return_mean"], "files have one score"),
         (["--csv", "one.csv", "--out", "none/a.html"], "cannot write none/a.html"),
         (["--csv", "one.csv", "--out", "."], "cannot write"),
     ],

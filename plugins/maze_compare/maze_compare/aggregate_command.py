@@ -87,7 +87,7 @@ def aggregate(
     check("--take", take, ("last", "best"))
     parts = _parts(draw, picture)
     records = [] if csv and not runs else matching(runs or [Path("runs")], env, algorithm, where)
-    metric, lower = score_of(records, metric) if records else _of_files(metric)
+    metric, lower = score_of(records, metric) if records else metric_of_files(metric)
 
     def wanted(run: Run) -> bool:
         return env in (None, run.task) and algorithm in (None, run.algorithm)
@@ -119,8 +119,8 @@ def aggregate(
             output.warn(f"{picture}: {', '.join(parts)}")
 
 
-def _of_files(metric: str | None) -> tuple[str, bool]:
-    """Return the name of what files have."""
+def metric_of_files(metric: str | None) -> tuple[str, bool]:
+    """Return the name of what files have, and that lower ones are not better; refuse a metric."""
     from maze_core import ConfigError
 
     if metric is not None:

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from maze_statistics import Aggregate, Band, Estimate
+from maze_statistics import Aggregate, Band
 
 from maze_compare.experiment import RANGE, Experiment, Findings
-from maze_compare.groups import MISSING, number, spread
+from maze_compare.groups import MISSING, spread
 from maze_compare.significance import FEWEST, estimate_text, wins
 from maze_core.base.terminal_text import counted
 from maze_core.cli import output
@@ -25,9 +25,9 @@ def print_findings(of: Experiment, found: Findings) -> None:
     """Print the aggregates, the scores of each task, and what they mean."""
     output.print_table(*aggregate_table(found.aggregates, bool(of.references)), (3, 2, 4))
     if 1 < len(of.tasks) <= _MOST_TASKS:
-        print()
+        output.say("")
         output.print_table(*task_table(of, found))
-    print()
+    output.say("")
     for line in sentences(of, found):
         output.say(line)
 
@@ -38,7 +38,7 @@ def aggregate_table(aggregates: Mapping[str, Aggregate], normalised: bool) -> tu
     rows = []
     for name, each in aggregates.items():
         points = [each.iqm, each.median, each.mean, *([each.optimality_gap] if normalised else [])]
-        rows.append([name, *(estimate_text(point, 4) for point in points), str(each.runs), str(each.tasks)])
+        rows.append([name, *(estimate_text(point, 3) for point in points), str(each.runs), str(each.tasks)])
     return headers, rows
 
 
@@ -126,11 +126,6 @@ def facts(of: Experiment, found: Findings) -> dict[str, Any]:
         "curves_count": "shares of each task's steps" if found.share else "steps",
         "no_curves": found.no_curves,
     }
-
-
-def short_estimate(found: Estimate) -> tuple[str, str, str]:
-    """Return the value and both ends as texts."""
-    return number(found.value, 4), number(found.low, 4), number(found.high, 4)
 
 
 def _band(band: Band) -> dict[str, list[float]]:

@@ -18,7 +18,8 @@ FEWEST = 3
 
 def estimate_text(found: Estimate, digits: int = 5) -> str:
     """Return a statistic with its interval as text."""
-    between = "" if found.low == found.high else f" ({number(found.low, 4)} to {number(found.high, 4)})"
+    ends = [number(end, min(digits, 4)) for end in (found.low, found.high)]
+    between = "" if found.low == found.high else f" ({ends[0]} to {ends[1]})"
     return number(found.value, digits) + between
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maze_compare.aggregate_command import BY, CSV, NORMALIZE, RESAMPLES
+from maze_compare.aggregate_command import BY, CSV, NORMALIZE, RESAMPLES, metric_of_files
 from maze_core.cli import output
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def report(
     if not folders and not csv:
         raise ConfigError("name a folder with runs, or --csv FILE", hint="Next: maze report runs/CartPole-v1")
     records = matching(folders, env, algorithm, None) if folders else []
-    metric, lower = score_of(records, metric) if records else ("score", False)
+    named = metric
+    metric, lower = score_of(records, named) if records else metric_of_files(named)
 
     def wanted(run: Run) -> bool:
         return env in (None, run.task) and algorithm in (None, run.algorithm)
@@ -74,7 +75,12 @@ def report(
         by=by or (), normalise=normalize or (), wanted=wanted,
     )  # fmt: skip
     typed = [("--csv", [str(each) for each in csv or ()]), ("--normalize", normalize or []), ("--by", by or [])]
+    typed += [
+        (name, [value]) for name, value in (("--metric", named), ("--env", env), ("--algorithm", algorithm)) if value
+    ]
+    typed += [("--take", [take])] if take != "last" else []
     options = [part for name, values in typed for value in values for part in (name, value)]
+    options += ["--minimize"] if minimize else []
     page = contents(of, findings(of, resamples=resamples), folders or [], title, options)
     text = {"html": html_page, "markdown": markdown_page, "latex": latex_page}[format_](page)
     file = out or Path(f"report{_SUFFIXES[format_]}")

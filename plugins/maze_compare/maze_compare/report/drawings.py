@@ -11,7 +11,7 @@ from maze_statistics import Aggregate, Band
 
 MOST = 8
 """Most algorithms that are drawn: the page has as many colours."""
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 56, 12, 10, 44
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 56, 26, 10, 44
 _POINTS = 60
 
 
@@ -74,7 +74,7 @@ class _Scale:
         """Return about five round values."""
         rough = (self.high - self.low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(each * power for each in (1, 2, 5, 10) if each * power >= rough)
+        step = next(each * power for each in (1, 2, 2.5, 5, 10) if each * power >= rough)
         first = math.ceil(self.low / step)
         return [number * step for number in range(first, math.floor(self.high / step) + 1)][:12]
 

@@ -20,7 +20,7 @@ _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2530;--soft:#5b6673;--line:#d9dee4;--back:#fff;--panel:#f5f7f9}
 @media(prefers-color-scheme:dark){:root{--ink:#e6eaef;--soft:#9aa6b2;--line:#38424d;--back:#14191f;--panel:#1d242c}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:860px;padding:24px 16px 48px;background:var(--back);color:var(--ink);
+body{margin:0 auto;max-width:920px;padding:24px 16px 48px;background:var(--back);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 4px}h2{font-size:1.15rem;margin:32px 0 8px}
 .asked{color:var(--soft);margin:0 0 16px}

@@ -14,6 +14,7 @@ _TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "…": r"\ldots{}", "`": r"\textasciigrave{}",
+    "[": "{[}", "*": "{*}",  # the end of a row takes either as an argument
 }  # fmt: skip
 
 
