@@ -164,12 +164,12 @@ def write_page(rows: dict[str, Any]) -> None:
     """Write the page of all runs made so far."""
     by_tag = results.table(TAG_HEADERS, tag_cells(rows))
     settings = [f"- `{name}`: {said(agent)}" for name, agent in AGENTS.items()]
-    where = [f"- {name}: {results.where(rows[name])}" for name in AGENTS if name in rows]
+    where = results.where_and_when({name: rows[name] for name in AGENTS if name in rows})
     parts = [
         *(INTRODUCTION, results.table(HEADERS, cells_of(rows)), TAGS, by_tag, SETTINGS, "\n".join(settings)),
         "Made by `python benchmarks/bsuite_scores.py`; bsuite's log of every run is in `bsuite.json`.",
         results.folded("Seconds and steps of each run", results.table(RUN_HEADERS, run_cells(rows))),
-        *("## Where and when", "\n".join(where)),
+        *("## Where and when", where),
     ]
     results.write(PAGE, parts)
 

@@ -4,7 +4,7 @@
     python benchmarks/constraints.py --only ppo-inventory --seeds 1
 
 A finished seed is written to docs/benchmarks/constraints.json at once and is not trained again; a run that was
-interrupted goes on. So this can be continued where it stopped. `--page` writes docs/benchmarks/constraints.md alone.
+interrupted goes on. So this can be continued where it stopped. `--page` writes the page alone.
 """
 
 from __future__ import annotations
@@ -110,9 +110,10 @@ def write_page() -> None:
     lines = [
         "# Constraints",
         "",
-        f"The best checkpoints of runs with a [constraint](../guide/constraints.md), by {EPISODES} new episodes with "
-        "sampled actions, as in training. Values are those of the seeds, from the first on. Within 5 % means: the mean "
-        "over the seeds exceeds the limit by at most 5 %. Written by `python benchmarks/constraints.py`.",
+        "The best checkpoints of runs with a [constraint](../guide/objectives.md#constraints), by "
+        f"{EPISODES} new episodes with sampled actions, as in training. Values are those of the seeds, from the first "
+        "on. Within 5 % means: the mean over the seeds exceeds the limit by at most 5 %. "
+        "Written by `python benchmarks/constraints.py`.",
         "",
         "| run | limit | number | within 5 % | return | of the best feasible | that is |",
         "|---|---:|---:|---|---:|---:|---|",
@@ -128,7 +129,7 @@ def write_page() -> None:
         lines.append(f"| {row.title} | `{row.name}` ≤ {row.limit:g} | {' | '.join(cells)} |")
     commands = [f"maze train {row.command}" for row in ROWS.values()]
     lines += ["", "The commands, each with `" + _SHARED.replace(" --quiet", "") + "`:", "", "```text", *commands, "```"]
-    (results.FOLDER / f"{PAGE}.md").write_text("\n".join(lines) + "\n")
+    results.write(PAGE, ["\n".join(lines)])
 
 
 def _joined(values: list[float]) -> str:

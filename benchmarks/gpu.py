@@ -58,7 +58,7 @@ Environment steps per second of training on one GPU, the medians of some rounds;
 after a warm-up, with one thread of the processor. SAC and TD3 take one update for each step. Their small rows have two
 layers of 256 units and batches of 256, `sac-1024` two of 1,024 and batches of 4,096. `ppo-1024` has 1,024 natively
 vectorised environments and minibatches of 8,192 rows; `ppo-4096-tensors` has 4,096 environments whose tensors stay on
-the device. [Recorded](../guide/gpu.md#recorded-steps) is the default on a GPU.
+the device. [Recorded](../guide/faster.md#recorded-steps) is the default on a GPU.
 
     python benchmarks/gpu.py
 """

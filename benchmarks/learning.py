@@ -171,12 +171,12 @@ def write_page(rows: dict[str, Any]) -> None:
     pictures = curves.pictures(rows, {row.name: row.env for row in ROWS})
     by_seed = results.table(SEED_HEADERS, [seeds_of(name, rows[name]) for name in ordered])
     others = [beside(name, rows[name], other) for name, other in published.SCORES.items() if name in rows]
-    where = [f"- {name}: {results.where(rows[name])}" for name in ordered]
+    where = results.where_and_when({name: rows[name] for name in ordered})
     parts = [
         *(INTRODUCTION, *pictures, SCORES, results.table(HEADERS, cells_of(rows))),
         results.folded("Scores by seed, seconds, speed", f"{DETAILS.strip()}\n\n{by_seed}"),
         *("## Beside published scores", results.table(PUBLISHED_HEADERS, others)),
-        results.folded("Where and when each row was measured", "\n".join(where)),
+        results.folded("Where and when each row was measured", where),
     ]
     results.write(PAGE, parts)
 

@@ -187,7 +187,7 @@ ROWS = (
     Row("ppo", "mpe2:simple_spread_v3", 1_000_000, -15, settings=ZOO),
     Row("vdn", "mpe2:simple_spread_v3", 1_000_000, 1, settings=ZOO, of="ppo-simple_spread_v3", seeds=3),
     Row("qmix", "mpe2:simple_spread_v3", 1_000_000, 1, settings=ZOO, of="ppo-simple_spread_v3", seeds=3),
-    # Needs gymnasium-robotics: docs/environments/robotics.md says how to install it.
+    # Needs gymnasium-robotics: docs/environments/packages.md says how to install it.
     Row(
         "sac",
         "gymnasium_robotics:FetchReach-v4",

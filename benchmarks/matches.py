@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_planning.planner import Decision, Planner
 from maze_planning.planning import Planning, PlanningAgent
 
@@ -30,7 +31,6 @@ from maze_core.collect.agents.network import NetworkAgent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.collect.stepper import Stepper
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.base import PluginConfig
 

@@ -90,7 +90,7 @@ _LEARNER = "maze_core/learn/learner.py"
 _NETWORK = "maze_core/collect/agents/network.py"
 _EVALUATION = "maze_core/run/episodes/evaluation.py"
 _RECORDER = "plugins/maze_recordings/maze_recordings/episode_recorder.py"
-_STATE = "maze_core/run/state.py"
+_STATE = "maze_core/run/progress.py"
 
 MUTANTS = (
     Mutant(
@@ -496,14 +496,14 @@ MUTANTS = (
     Mutant(
         "compiling that nothing can do is silent",
         "seams",
-        "maze_core/learn/repeated_steps.py",
+        "maze_core/learn/taken_over.py",
         'if config.compile == "on":',
         'if config.compile == "never":',
     ),
     Mutant(
         "steps are compiled where that is off",
         "seams",
-        "maze_core/learn/repeated_steps.py",
+        "maze_core/learn/taken_over.py",
         'else config.compile != "off"):',
         "else True):",
     ),

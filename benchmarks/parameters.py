@@ -129,7 +129,8 @@ INTRODUCTION = """
 
 A preset, and the same preset with one parameter changed, with seeds from 1 on. A score is the mean of the deterministic
 evaluations over the training, at even steps, with the return of random actions at the beginning: how soon a run learns
-counts as much as where it ends. [Which parameters matter](../which_parameters.md) says what follows.
+counts as much as where it ends. [Which parameters matter](../does_not_learn.md#which-parameters-matter) says what
+follows.
 
 Limits: two small environments, two algorithms, short runs, few seeds. Differences that are smaller than the range
 over the seeds mean nothing. One parameter is changed at a time: whether two of them must change together does not show.

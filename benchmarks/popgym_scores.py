@@ -133,13 +133,13 @@ def mmer(run: dict[str, Any]) -> float:
 def write_page(rows: dict[str, Any]) -> None:
     """Write the page of all runs made so far."""
     settings = ", ".join(f"`{path}={value}`" for path, value in SETTINGS.items())
-    where = [f"- {env}: {results.where(rows[env])}" for env in ENVIRONMENTS if env in rows]
+    where = results.where_and_when({env: rows[env] for env in ENVIRONMENTS if env in rows})
     parts = [
         *(INTRODUCTION, results.table(HEADERS, cells_of(rows))),
         f"Settings: {settings}; everything else has Maze's defaults.",
         "Made by `python benchmarks/popgym_scores.py`; the figures of every run are in `popgym.json`.",
         results.folded("Epochs and seconds of each run", results.table(RUN_HEADERS, run_cells(rows))),
-        *("## Where and when", "\n".join(where)),
+        *("## Where and when", where),
     ]
     results.write(PAGE, parts)
 

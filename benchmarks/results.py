@@ -1,10 +1,12 @@
-"""Results on disk and on the screen: one JSON file into which rows are merged, and a Markdown page made from it."""
+"""Results on disk and on the screen: one JSON file into which rows are merged, and Markdown made from it: a page, or
+the section of one."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,6 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
+
+SHARED = {
+    "recordings": ("offline", "sequence", "cloning", "demonstrations", "imitation"),
+    "machines": ("wide", "runners", "scale", "kills"),
+    "comparisons": ("pong", "an_hour", "rllib"),
+    "tasks": ("constraints", "curricula", "cutting"),
+    "exams": ("bsuite", "popgym"),
+    "settings": ("defaults", "parameters"),
+}
+"""Pages of several results, each of which is a section between two comments with its name."""
 
 PIPE_WIDTH = 160
 
@@ -83,21 +95,38 @@ def write_page(
     name: str, introduction: str, headers: list[str], cells: Cells, rows: dict[str, Any], sections: str = ""
 ) -> None:
     """Write the Markdown page: introduction, table, further sections, and where each row was measured."""
-    lines = [introduction.strip(), "", table(headers, cells)]
-    lines += ["", sections] if sections else []
-    lines += ["", "## Where and when", "", *(f"- {row}: {where(result)}" for row, result in rows.items())]
-    (FOLDER / f"{name}.md").write_text("\n".join(lines) + "\n")
+    parts = [introduction, table(headers, cells), sections, "## Where and when", where_and_when(rows)]
+    write(name, [part for part in parts if part])
 
 
 def write(name: str, parts: list[str]) -> None:
-    """Write a Markdown page of these parts."""
-    (FOLDER / f"{name}.md").write_text("\n\n".join(part.strip() for part in parts) + "\n")
+    """Write a Markdown page of these parts, or the section of a page."""
+    text = "\n\n".join(part.strip() for part in parts)
+    page = next((page for page, names in SHARED.items() if name in names), name)
+    file = FOLDER / f"{page}.md"
+    if page != name:
+        section = f"<!-- {name}: begin -->\n\n{_as_section(text)}\n\n<!-- {name}: end -->"
+        between = re.compile(rf"<!-- {name}: begin -->.*<!-- {name}: end -->", re.DOTALL)
+        text, found = between.subn(lambda _: section, file.read_text(encoding="utf-8").strip())
+        if not found:
+            raise ValueError(f"{file} has no comments <!-- {name}: begin --> and <!-- {name}: end -->")
+    file.write_text(text + "\n", encoding="utf-8")
 
 
-def where(result: dict[str, Any]) -> str:
-    """When and on what a row was measured."""
-    facts = ", ".join(f"{name} {value}" for name, value in result["where"].items())
-    return f"{result['when']}; {facts}"
+def _as_section(text: str) -> str:
+    """A page as a section: its headings one level down, the last one with the page's title, as it is on all pages."""
+    title = text.partition("\n")[0].removeprefix("# ")
+    text = re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
+    return text.replace("### Where and when\n", f"### Where and when: {title}\n")
+
+
+def where_and_when(rows: dict[str, Any]) -> str:
+    """On which machines rows were measured, with the days: a line for all rows that a machine has of a day."""
+    lines: dict[str, list[str]] = {}
+    for row, result in rows.items():
+        facts = ", ".join(f"{name} {value}" for name, value in result["where"].items())
+        lines.setdefault(f"{result['when'][:10]}, {facts}", []).append(row)
+    return "\n".join(f"- {measured}: {'; '.join(names)}" for measured, names in lines.items())
 
 
 def folded(title: str, text: str) -> str:

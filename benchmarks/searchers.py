@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import results
 from command import maze
-from maze_compare.significance import probability_of_improvement
+from maze_statistics import probability_of_improvement
 from maze_sweep.api import run_sweep
 from maze_sweep.ranking import ranked
 from maze_sweep.sweep import Sweep
@@ -138,7 +138,7 @@ def score(trial: Trial) -> float:
 def improvement(row: dict[str, Any], name: str) -> float:
     """How often a sweep of this searcher is better than one of random search."""
     ours, theirs = ([each[name][key] for each in row["seeds"].values()] for key in ("score", "random"))
-    return float(probability_of_improvement(np.array(ours), np.array(theirs)))
+    return float(probability_of_improvement([np.array(ours)], [np.array(theirs)]))
 
 
 def cells_of(rows: dict[str, Any]) -> results.Cells:

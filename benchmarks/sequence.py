@@ -47,7 +47,7 @@ INTRODUCTION = f"""
 # Decision Transformer
 
 SAC trains on {ENV} until it is half as good as it becomes. Recorded are the sampled actions of its policy then
-(`half-trained`, as for [offline learning](offline.md)), or of its policies after {_MOMENTS} steps
+(`half-trained`, as for [offline learning](#offline-learning)), or of its policies after {_MOMENTS} steps
 (`on the way`, {EPISODES_OF_EACH} episodes each, which differ by what a policy could, as in the paper's medium-replay
 data). BC and the Decision Transformer learn from the same recording, the latter for {UPDATES} updates, with a falling
 learning rate and a context of 5 steps. From the half-trained policy alone, whose episodes differ by how they begin, it

@@ -38,7 +38,7 @@ formulas. One torch thread, no evaluations.
 
 `environment` is gymnasium's step with Maze's checks of what it returns; the last column is gymnasium's step alone, with
 random actions, whose episodes are shorter than those of a policy that learns. `batches` is storing, advantages and
-shuffling. [Profiling](../guide/profiling.md) explains the parts.
+shuffling. [Profiling](../guide/faster.md#where-the-time-goes) explains the parts.
 
 With a few environments the time is that of single calls: of numpy in the environment and in Maze, a microsecond each.
 With many it is arithmetic. Each episode that ends is an object of its own: with 4,096 environments and a policy that

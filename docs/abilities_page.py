@@ -1,4 +1,4 @@
-"""What the bundled algorithms can do: a reference page, and the table of the README."""
+"""What the bundled algorithms can do: a reference page, and the table of the home page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def abilities() -> dict[str, str]:
 
 
 def overview(folder: str) -> str:
-    """The table of the README and of the home page, with links to pages in a folder: without RLlib's algorithms."""
+    """The table of the home page, with links to pages in a folder: without RLlib's algorithms."""
     titles = "choices | numbers | both | memory | several agents | workers"
     rows = [f"| algorithm | {titles} |", "|---|:-:|:-:|:-:|:-:|:-:|:-:|"]
     for name, plugin in _algorithms():
@@ -46,7 +46,7 @@ def overview(folder: str) -> str:
             more = [plugin.supports_memory, plugin.supports_agents, _on_workers(plugin)]
             cells = [*actions, all([*actions, spaces.Dict in plugin.action_spaces]), *more]
             shown = " | ".join("✓" if each else "" for each in cells)
-            rows.append(f"| [`{name}`]({folder}algorithms/{page}.md) | {shown} |")
+            rows.append(f"| [`{name}`]({folder}algorithms/{page}) | {shown} |")
     return "\n".join(rows)
 
 
@@ -58,10 +58,22 @@ def _algorithms() -> Iterator[tuple[str, Any]]:
 
 
 def _page_of(name: str) -> str:
-    """The page of an algorithm: its own, else the one that names it most often; empty for RLlib's, which share one."""
+    """The page of an algorithm: its own, else the section with its name on that of another, else the page that names it
+    most often; empty for RLlib's, which share one."""
     pages = _pages()
+    if name in pages:
+        return f"{name}.md"
+    for stem, text in pages.items():
+        for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
+            if _plain(heading) == _plain(name):
+                return f"{stem}.md#{re.sub(r'[^a-z0-9 -]', '', heading.lower()).replace(' ', '-')}"
     most = max(pages, key=lambda stem: len(re.findall(rf"(?i)\b{name}\b", pages[stem])))
-    return name if name in pages else most.replace("rllib", "")
+    return "" if most == "rllib" else f"{most}.md"
+
+
+def _plain(name: str) -> str:
+    """A name without what names write differently: `TD3+BC` is td3_bc."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The sections of the reference for plugin authors: hooks by kind, classes, functions, types of parameters."""
+"""The sections of the reference for plugin authors: classes, functions, types of parameters; hooks by kind."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from described import code, line, of_class, returns
 from maze_core.data.batch import Batch
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.discovery import KINDS
-from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.plugins.kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 
 
 def authors() -> dict[str, str]:
-    """Which kind of plugin is called for which hook, and the classes that plugins meet."""
+    """The classes, functions and types that plugins meet."""
     from maze_curricula import Space, Teacher
     from maze_devkit import Case, Trial
     from maze_offpolicy.collect.action_noise import ActionNoise
+    from maze_offpolicy.collect.epsilon_greedy import EpsilonGreedy
     from maze_offpolicy.collect.replay_collector import ReplayCollector
     from maze_offpolicy.collect.replay_memory import ReplayMemory, TargetMemory
     from maze_offpolicy.learn.targets import Target
@@ -42,8 +43,7 @@ def authors() -> dict[str, str]:
     from maze_sweep.searchers.base import Search, Searcher, Wait
 
     from maze_core.base.seeding import EpisodeSeeds
-    from maze_core.collect.agents.agent import Agent, Choice
-    from maze_core.collect.agents.exploration import EpsilonGreedy, Exploration
+    from maze_core.collect.agents.agent import Agent, Choice, Exploration
     from maze_core.collect.agents.network import NetworkAgent, SharedNoise
     from maze_core.collect.collector import Collector
     from maze_core.collect.stepper import Sink, Stepper
@@ -75,12 +75,13 @@ def authors() -> dict[str, str]:
     from maze_core.models.policy import Policy
     from maze_core.run.episodes.statistics import EpochStatistics
     from maze_core.run.progress import RunProgress
+    from maze_core.run.report import EpochReport, RunSummary
     from maze_core.run.run import Run
 
-    sections = {"Which kind is called for which hook": _hook_kinds()}
+    sections: dict[str, str] = {}
     for record in (
         *(Algorithm, Run, RunProgress, EpochStatistics, Rollout, Batch, Loss, OwnStep, Sequences, PolicyParameters),
-        *(Memory,),
+        *(Memory, EpochReport, RunSummary),
         *(SideLearner, Policy, TreeDistribution, Distribution, Family, FamilyHead, HeadOptions),
         *(Categorical, MultiCategorical, Bernoulli),
         *(CategoricalHead, MultiCategoricalHead, BernoulliHead, GaussianHead, BetaHead, BoxScale),
@@ -173,13 +174,13 @@ def _parameter_types() -> str:
     )
 
 
-def _hook_kinds() -> str:
+def hook_kinds() -> str:
     """A row for each hook and a column for each kind."""
     kinds = [kind for kind in KINDS if kind not in WITHOUT_HOOKS]
     rows = []
     for hook in (name for name in vars(HookSpecs) if not name.startswith("_")):
         cells = [_way(kind, hook) for kind in kinds]
-        rows.append(f"| [`{hook}`](hooks.md#{hook}) | {' | '.join(cells)} |")
+        rows.append(f"| [`{hook}`](#{hook}) | {' | '.join(cells)} |")
     head = [f"| hook | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
     return "\n".join(
         [

@@ -33,7 +33,9 @@ OF_EXPERT = "score by seed, from 20 episodes of an expert"
 OF_GAMES = "% of games against random moves, by seed"
 OFFLINE = ("bc", "cql", "dt", "iql", "td3_bc")
 BESIDE = {"vdn": "qmix", "ddpg": "td3", "airl": "gail", "sacfd": "sac"}
-"""Algorithms that are described on the page of another one."""
+"""Algorithms that are described with another one, in whose picture they are."""
+SHARED = {"a2c": ("pg",), "dqn": ("pqn", "apex"), "es": ("cma_es",), "impala": ("appo",), "iql": ("cql", "td3_bc")}
+"""Pages of algorithms with sections on further ones, which have pictures of their own."""
 _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#1f2430}.title{font-weight:600;font-size:13px}"
     ".small{fill:#5a6272}.halo{paint-order:stroke;stroke:#fff;stroke-width:4px}.axis{stroke:#9aa7bd;fill:none}.grid{stroke:#e3e8f0}.line{fill:none;stroke-width:1.8}"
@@ -84,7 +86,14 @@ def main() -> None:
         (PICTURES / name).write_text(picture, encoding="utf-8")
     for page in (DOCS / "algorithms").glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        page.write_text(with_picture(page.stem, text), encoding="utf-8")
+        page.write_text(with_pictures(page.stem, text), encoding="utf-8")
+
+
+def with_pictures(page: str, text: str) -> str:
+    """Return a page with the pictures of its algorithms."""
+    for name in (page, *SHARED.get(page, ())):
+        text = with_picture(name, text)
+    return text
 
 
 def with_picture(name: str, text: str) -> str:
@@ -106,7 +115,8 @@ def with_picture(name: str, text: str) -> str:
 def pictures() -> dict[str, str]:
     """Return the pictures by file name."""
     found = {"peers.svg": beside_peers()}
-    for name in sorted(page.stem for page in (DOCS / "algorithms").glob("*.md")):
+    pages = [page.stem for page in (DOCS / "algorithms").glob("*.md")]
+    for name in sorted([*pages, *(each for page in pages for each in SHARED.get(page, ()))]):
         if panels := list(of_algorithm(name)):
             found[f"algorithms/{name}.svg"] = picture(panels[:MOST], f"What {name} reached.")
     return found

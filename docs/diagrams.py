@@ -127,7 +127,8 @@ def _of_page(page: str, file: str) -> dict[str, Any]:
 
 def wrappers() -> str:
     """Return the wrappers of an environment from the innermost outwards, with the spaces on their way."""
-    from maze_core.cli.commands.environment_list import brief
+    from maze_devkit.environment_list import brief
+
     from maze_core.envs.builder import EnvBuilder
     from maze_core.plugins.config.assembly import env_config
 

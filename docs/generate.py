@@ -17,20 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from abilities_page import abilities, overview
-from authors_page import authors
+from authors_page import authors, hook_kinds
 from bundled import Entry, entries, missing, projects
-from described import code, line, of_class
+from described import code, line
 from libraries_page import libraries
 from maze_offpolicy.collect.pairs import FEATURES, pairs
 
-from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.config.assembly import DEFAULTS
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.presets import package, presets, presets_of_package, presets_of_source
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
 from maze_core.plugins.discovery import DISABLE, KINDS
 from maze_core.plugins.hookspecs import HookSpecs
-from maze_core.run.report import EpochReport, RunSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -100,8 +98,12 @@ def _comment(plugin: Any, algorithm: str, name: str) -> str:
 # Command line
 
 
+TRAINED = "ppo"
+"""The algorithm whose help is shown: the parameters of all are in the reference of the configuration."""
+
+
 def cli() -> Sections:
-    """The help of every command, without the plugins of others."""
+    """The help of every command, without the plugins of others, and of `maze train` that of one algorithm."""
     from typer.main import get_command
 
     from maze_core.cli.main import app
@@ -134,7 +136,7 @@ def _help(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
     text = command.get_help(context)
     yield name, "\n".join(line.rstrip() for line in text.strip().splitlines())
     if hasattr(command, "list_commands"):
-        for child in command.list_commands(context):
+        for child in [TRAINED] if name == "maze train" else command.list_commands(context):
             yield from _help(command.resolve_command(context, [child])[1], f"{name} {child}", context)
 
 
@@ -142,11 +144,9 @@ def _help(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
 
 
 def hooks() -> Sections:
-    """Each hook, and what it receives."""
-    sections = {f"`{name}`": _hook(name, spec) for name, spec in vars(HookSpecs).items() if not name.startswith("_")}
-    for record in (Batch, Loss, EpochReport, RunSummary):
-        sections[f"Class `{record.__name__}`"] = of_class(record)
-    return sections
+    """Which kind of plugin has which hook, then each hook, and what it receives."""
+    each = {f"`{name}`": _hook(name, spec) for name, spec in vars(HookSpecs).items() if not name.startswith("_")}
+    return {"Which kind is called for which hook": hook_kinds(), **each}
 
 
 def _hook(name: str, spec: Any) -> str:
@@ -183,7 +183,7 @@ def _checks(checks: Iterable[Any]) -> str:
 
 
 def combinations() -> Sections:
-    """The settings of the features, a matrix of all pairs, and why some are refused or taken otherwise."""
+    """What the algorithms can do; the features, a matrix of all pairs, and why some are refused or taken otherwise."""
     settings = "\n".join(f"| {each.name} | `{each.setting}` |" for each in FEATURES)
     found = {(first, second): text for first, second, text in pairs()}
     rows = []
@@ -196,9 +196,12 @@ def combinations() -> Sections:
         f"- {first.name} and {second.name}: {text}." for (first, second), text in found.items() if text != "trains"
     )
     return {
+        **abilities(),
         "Features": f"| feature | setting |\n|---|---|\n{settings}",
-        "Pairs": f"✓ trains, ✓* trains in another way (below), no: refused.\n\n{matrix}",
-        "Why": reasons,
+        "Pairs of features": "Every pair of the ways of collecting, storing and drawing data. A test trains with\n"
+        "each, or sees it refused with the reason below. ✓ trains, ✓* trains in another way (below), no:\n"
+        f"refused.\n\n{matrix}",
+        "Why some pairs are refused": reasons,
     }
 
 
@@ -206,7 +209,7 @@ def _cell(text: str) -> str:
     return "no" if text.startswith("refused") else "✓" if text == "trains" else "✓*"
 
 
-TABLES = {"README.md": "docs/", "docs/index.md": ""}
+TABLES = {"docs/index.md": ""}
 """The pages that have the table of algorithms between two comments, with where the links lead from there."""
 _TABLE = re.compile(r"(?<=<!-- algorithms: begin -->\n).*?(?=<!-- algorithms: end -->)", re.DOTALL)
 
@@ -226,8 +229,9 @@ PAGES: dict[str, tuple[str, str, Any]] = {
     ),
     "cli.md": (
         "Command-line reference",
-        "The help of every command. `maze train` has one for each installed algorithm; this page shows the bundled\n"
-        "ones.",
+        "The help of every command. `maze train` has one for each installed algorithm; this page shows that of PPO.\n"
+        "Each parameter of an algorithm in the [configuration reference](configuration.md) is a flag,\n"
+        "`n_rollout_steps` as `--n-rollout-steps`.",
         cli,
     ),
     "hooks.md": (
@@ -238,7 +242,7 @@ PAGES: dict[str, tuple[str, str, Any]] = {
     ),
     "authors.md": (
         "Reference for plugin authors",
-        "Which hooks each kind of plugin has, and the classes that plugins use. [Plugins](../guide/plugins.md)\n"
+        "The classes and functions that plugins use, beside the [hooks](hooks.md). [Plugins](../guide/plugins.md)\n"
         "explains how to write a plugin, [Questions of authors](../guide/authors.md) what is not obvious from the\n"
         "signatures.",
         authors,
@@ -249,18 +253,12 @@ PAGES: dict[str, tuple[str, str, Any]] = {
         "among its requirements. All that is listed here is [promised](../guide/compatibility.md).",
         libraries,
     ),
-    "pairs.md": (
-        "Which features go together",
-        "Every pair of the ways of collecting, storing and drawing data. A test trains with each pair, or sees it\n"
-        "refused with the reason given here.",
-        combinations,
-    ),
     "abilities.md": (
-        "What each algorithm can do",
+        "What each algorithm can do, and which features go together",
         "Which actions each algorithm takes, and what it can be combined with. Masks work wherever actions are\n"
         "choices; with *workers*, those of `local` and `ray` can take the steps. [Which\n"
         "algorithm?](../which_algorithm.md) helps to choose.",
-        abilities,
+        combinations,
     ),
     "conformance.md": (
         "Conformance reference",

@@ -32,7 +32,8 @@ def _project(folder: Path) -> dict[str, list[str]]:
 
 
 def _section(folder: Path) -> str:
-    needs = [each.partition(">")[0] for each in _project(folder)["dependencies"] if each.startswith("maze-")]
+    asked = [each.partition(">")[0] for each in _project(folder)["dependencies"]]
+    needs = [each for each in asked if each.startswith("maze-")] or [*asked, "nothing of Maze"]
     head = f"{_project(folder)['description']}. `{folder.name.replace('_', '-')}` needs {', '.join(needs)}."
     return "\n\n".join([head, *_top(folder.name), *_modules(folder / folder.name)])
 

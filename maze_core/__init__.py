@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from maze_core.base.tree import subtree as subtree
     from maze_core.base.tree import take_rows as take_rows
     from maze_core.base.tree import to_arrays as to_arrays
-    from maze_core.collect.agents.exploration import EpsilonGreedy as EpsilonGreedy
     from maze_core.collect.agents.network import NetworkAgent as NetworkAgent
     from maze_core.collect.collector import Collector as Collector
     from maze_core.collect.policies.base import ActingPolicy as ActingPolicy
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
     from maze_core.envs.spaces import flatten_space as flatten_space
     from maze_core.envs.vector import VectorEnv as VectorEnv
     from maze_core.learn.algorithm import Algorithm as Algorithm
-    from maze_core.learn.optimizers.adam import Adam as Adam
-    from maze_core.learn.optimizers.adam import Optimizer as Optimizer
+    from maze_core.learn.optimizers import Adam as Adam
+    from maze_core.learn.optimizers import Optimizer as Optimizer
     from maze_core.models.blocks import Dense as Dense
     from maze_core.models.blocks import check_room as check_room
     from maze_core.models.distributions.base import TreeDistribution as TreeDistribution
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActingPolicy": "maze_core.collect.policies.base",
     "ActorSpaces": "maze_core.envs.several.agent_rows",
-    "Adam": "maze_core.learn.optimizers.adam",
+    "Adam": "maze_core.learn.optimizers",
     "Algorithm": "maze_core.learn.algorithm",
     "AlgorithmConfig": "maze_core.plugins.config.run",
     "Batch": "maze_core.data.batch",
@@ -84,14 +83,13 @@ _HOMES = {
     "EnvBuilder": "maze_core.envs.builder",
     "EpisodeSeeds": "maze_core.base.seeding",
     "EpochReport": "maze_core.run.report",
-    "EpsilonGreedy": "maze_core.collect.agents.exploration",
     "Event": "maze_core.envs.events.event",
     "Events": "maze_core.envs.events.event",
     "JobResult": "maze_core.collect.pools.workers",
     "Loss": "maze_core.data.batch",
     "MazeError": "maze_core.base.errors",
     "NetworkAgent": "maze_core.collect.agents.network",
-    "Optimizer": "maze_core.learn.optimizers.adam",
+    "Optimizer": "maze_core.learn.optimizers",
     "POLICY": "maze_core.data.sequences",
     "Plugin": "maze_core.plugins.base",
     "PluginConfig": "maze_core.plugins.config.base",

@@ -10,8 +10,8 @@ import pytest
 
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+from maze_core.run.progress import RunState
 from maze_core.run.report import EpochReport
-from maze_core.run.state import RunState
 
 
 class EnvConfig(PluginConfig):
@@ -58,6 +58,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "resumed": False,
         "forked_from": None,
         "paused": False,
+        "in_python": False,
         "explores": False,
         "notes": [],
         "progress": SimpleNamespace(env_steps=0, phase="training"),

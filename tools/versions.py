@@ -39,8 +39,9 @@ FOR_PEOPLE = ("dev", "site")
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "jsonschema", "mpe2")
 """What the tests need, in the newest versions that fit."""
 SUITE = (
-    *("envs/test_serial.py", "envs/test_spaces.py", "envs/test_native.py", "maze_foreign_envs/test_interfaces.py"),
-    *("envs/test_gymnasium_wrapper.py", "envs/test_masks.py", "envs/test_info_columns.py"),
+    *("envs/test_serial.py", "envs/test_spaces.py"),
+    *("maze_foreign_envs/test_native.py", "maze_foreign_envs/test_interfaces.py"),
+    *("maze_wrappers/test_of_others.py", "envs/test_masks.py", "envs/test_info_columns.py"),
     *("plugins/test_discovery.py", "plugins/test_catalog.py", "plugins/test_configuration.py"),
     *("plugins/test_manager.py", "plugins/test_broken_plugins.py", "config/test_flags.py", "config/test_peers.py"),
     *("cli/test_errors.py", "cli/test_cli.py", "models/test_models.py", "models/test_policy.py"),

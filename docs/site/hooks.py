@@ -39,6 +39,7 @@ BOOSTS = {
     "reference/": 0.1,
 }
 """How much a hit of the search counts, by the beginning of its page's path: answers before guides before references."""
+_WORDS = re.compile(r"<!-- search: (.+?) -->", re.DOTALL)
 _ITEM = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<page>[^)#]+\.md)\)")
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?=[)#])")
 _FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -264,9 +265,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead links to READMEs to their pages, list the API on its page, and say how much the search makes of a page."""
+    """Lead links to READMEs to their pages, list the API on its page, and tell the search of a page what it needs."""
     path = page.file.src_uri
     page.meta["search"] = {"boost": boost(path)}
+    if asked := words(markdown):
+        page.meta["tags"] = asked
     text = relinked(markdown, DOCS / path, path) if (DOCS / path).is_file() else markdown
     return text + "\n" + api_index() if path == f"{API}.md" else text
 
@@ -276,13 +279,21 @@ def boost(path: str) -> float:
     return next((factor for beginning, factor in BOOSTS.items() if path.startswith(beginning)), 1.0)
 
 
+def words(markdown: str) -> list[str]:
+    """What people search who mean this page, where it says it otherwise: `<!-- search: one, two words -->`."""
+    return [each.strip() for found in _WORDS.findall(markdown) for each in found.split(",")]
+
+
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+_PICTURE = re.compile(r'(?<=<p>)(<img [^>]*?src="([^"]+)"[^>]*>)(?=</p>)')
+"""A picture that stands alone, with its address."""
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
     """Show `|` in the code of tables, where Markdown needs a backslash before it; keep a number with its `±`, and the
-    hyphens of an option in the text with its name."""
+    hyphens of an option in the text with its name; lead pictures to their files, where a phone can enlarge them."""
     html = re.sub(
         r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|").replace(" ± ", "&nbsp;±&nbsp;"), html, flags=re.DOTALL
     )
+    html = _PICTURE.sub(r'<a href="\2" title="The whole picture">\1</a>', html)
     return re.sub(r"<code>[^<]*</code>", lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)

@@ -12,11 +12,11 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
     "maze-atari": {"env": "atari"},
     "maze-bc": {"algorithm": "bc"},
-    "maze-compare": {"command": "runs"},
+    "maze-compare": {"command": "runs report"},
     "maze-compile": {},
     "maze-curricula": {"callback": "curriculum", "teacher": "adr alp_gmm lessons plr success uniform"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
-    "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
+    "maze-devkit": {"command": "init config.schema envs envs.check plugins.new plugins.check"},
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
@@ -35,6 +35,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
+    "maze-notebook": {},
     "maze-models": {
         "model": "simba cnn template custom",
         "callback": "custom_critic",
@@ -61,6 +62,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-sequence": {"algorithm": "dt"},
     "maze-set-models": {"model": "set_template"},
     "maze-safety": {"callback": "constraints"},
+    "maze-statistics": {},
     "maze-sweep": {"command": "sweep", "callback": "budget", "searcher": "asha grid hyperband random"},
     "maze-tensorboard": {"callback": "tensorboard"},
     "maze-td3": {"algorithm": "td3 ddpg"},
@@ -70,16 +72,17 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-view": {"command": "view"},
     "maze-zoo": {},
     "maze-wrappers": {
-        "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
-        "shift_observations "
+        "wrapper": "gymnasium normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize "
+        "stack "
         "scale_reward clip_reward normalize_reward scalarize time_limit step_skip random_reset rescale_actions "
         "discretize_actions split_actions monitor select drop hide tokenize mask_from_info "
-        "count_choices info_events info_to_observation sticky_actions",
+        "count_choices info_events info_to_observation sticky_actions shift_observations",
     },
 }
 """By distribution and kind: names, with spaces between them."""
 
-LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local")
+LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local",
+             "maze_statistics")  # fmt: skip
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()
@@ -113,8 +116,7 @@ def shadowed(kind: str, name: str, distribution: str, module: str) -> str:
     known = _PUBLISHED.get(distribution)
     if known is not None and name not in known.get(kind, "").split():
         return f"the distribution {distribution} comes with Maze and has no {kind} {name!r}: this one has its name"
-    owner = publisher(kind, name)
-    if owner not in (None, distribution):
+    if (owner := publisher(kind, name)) not in (None, distribution):
         return f"{kind} {name!r} is the name of a plugin that comes with Maze, in {owner}"
     top = module.partition(".")[0]
     if known is None and top in packages():

@@ -113,7 +113,6 @@ app = typer.Typer(
     name="maze",
     cls=_Root,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -15,7 +15,7 @@ from maze_core.envs.vector import StepResult
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.envs.vector import Episode
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 Ends = list[tuple[int, np.ndarray, "Tree"]]
 """(t, env indices [K], following observations with leaves [K, …]) of rows whose episode goes no further."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.envs.interfaces import lone, on_host
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
-from maze_core.envs.wrappers.carry import Metered
+from maze_core.envs.wrappers import Metered
 from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.manager import Hooks
@@ -125,8 +126,6 @@ class EnvBuilder:
             return self._hooks.make_env(self.env, self._construction_seed(index), index, self.purpose)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
-        from maze_core.envs.single_from_vector import LoneEnv
-
         if self._wraps_vectors and not self._vector_only:
             self._insist_on_vectors(self.vectorised and self._single_only is None)
         if (wrapper := self._single_only) is not None:
@@ -139,7 +138,7 @@ class EnvBuilder:
         if env is None:
             self._insist_on_vectors(False)
             raise PluginError("make_vector_env returned an environment at one call and none at another")
-        return LoneEnv(env)
+        return lone(env)
 
     def vector_env(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """Return a natively vectorised environment, or None where the source has none.
@@ -168,11 +167,7 @@ class EnvBuilder:
         """Return a natively vectorised environment, one with tensors as one with arrays; None: there is none."""
         with settings_kept():
             env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(index), self.purpose)
-        if env is None:
-            return None
-        from maze_core.envs.tensor_envs import on_host
-
-        return on_host(env)
+        return None if env is None else on_host(env)
 
     @cached_property
     def _other_spaces(self) -> str | None:

@@ -1,14 +1,15 @@
 """Which objects are environments, and those of other interfaces as environments of gymnasium.
 
-Another distribution, maze-foreign-envs, converts the latter.
+Another distribution, maze-foreign-envs, converts the latter. It also adapts environments with several agents and
+natively vectorised ones.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import gymnasium
 import numpy as np
@@ -17,9 +18,13 @@ from maze_core.base.errors import ConfigError
 from maze_core.plugins.extensions import installed
 from maze_core.plugins.other_interfaces import is_of_dm_env, is_of_gym
 
+if TYPE_CHECKING:
+    from maze_core.envs.several.agents import MultiAgentEnv
+    from maze_core.envs.vector import VectorEnv
+
 INTERFACES = "maze.interfaces"
-"""The entry-point group for other interfaces: `converted`, called with an object and whether its randomness was fixed,
-and `maker`, called as the function here."""
+"""The entry-point group for other interfaces: `converted`, called with an object and whether its randomness was fixed;
+`maker`, `agents`, `native`, `lone` and `on_host`, called as the functions here."""
 Maker = Callable[[Mapping[str, Any], int], tuple[Any, int | None]]
 """Takes arguments and a seed; returns an environment of gymnasium and its registered time limit."""
 _BASES = {"gymnasium": "Env", "gym": "Env", "dm_env": "Environment"}
@@ -94,10 +99,50 @@ def vector_class(found: Any) -> Any:
 
 
 def lone(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Return a single environment for a vectorised one of size one."""
-    from maze_core.envs.single_from_vector import LoneEnv
+    """Return a single environment for a vectorised one of size one: same spaces, same transitions."""
+    return _adapter("lone", _VECTORS)(env)  # type: ignore[no-any-return]
 
-    return LoneEnv(env)
+
+def native(env: gymnasium.vector.VectorEnv[Any, Any, Any], info_columns: Sequence[str] = ()) -> VectorEnv:
+    """Return a natively vectorised environment as those that a run steps; `info_columns` as `Algorithm.info_columns`.
+
+    Raises:
+        ConfigError: it does not state its autoreset mode, a space is not supported, or nothing is installed that
+            adapts it; so for `lone` and `on_host`.
+    """
+    return _adapter("native", _VECTORS)(env, info_columns)  # type: ignore[no-any-return]
+
+
+def on_host(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Return a natively vectorised environment with NumPy's arrays: the environment itself, unless it has tensors."""
+    return _adapter("on_host", _VECTORS)(env)  # type: ignore[no-any-return]
+
+
+def agents(
+    make: Callable[[int], MultiAgentEnv],
+    copies: int,
+    first_index: int = 0,
+    *,
+    agent_ids: bool = False,
+    info_columns: Sequence[str] = (),
+) -> Any:
+    """Return copies of an environment with several agents, stepped in turn, with a row for each agent of a copy.
+
+    Raises:
+        ConfigError: a space is not supported, copies differ, or nothing is installed that steps them.
+    """
+    step = _adapter("agents", "several agents act in the environment")
+    return step(make, copies, first_index, agent_ids=agent_ids, info_columns=info_columns)
+
+
+_VECTORS = "the environment is vectorised natively"
+
+
+def _adapter(name: str, what: str) -> Any:
+    found = installed(INTERFACES, name)
+    if found is None:
+        raise _missing(what, "env")
+    return found
 
 
 def is_of(found: Any, package: str) -> bool:

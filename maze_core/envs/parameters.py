@@ -91,12 +91,12 @@ def tried(builder: EnvBuilder, values: Values) -> None:
         with _telling(values):
             arguments = Setter(env).set(values)
             if not arguments:
-                _reset(env, values)
+                env.reset(seed=values.get(SEED, 0))
                 _check_spaces(env, spaces, values)
                 return
         with releasing(rebuilt(builder, 0, arguments, env, lambda make, _: _built(make))) as other, _telling(values):
             Setter(other).set(values)
-            _reset(other, values)
+            other.reset(seed=values.get(SEED, 0))
             _check_spaces(other, spaces, values)
 
 
@@ -137,10 +137,6 @@ def _check_spaces(env: Any, before: Mapping[str, Any], values: Mapping[str, Any]
 
 def _built(builder: EnvBuilder) -> Any:
     return builder.agents_env(0) if builder.several_agents else builder(0)
-
-
-def _reset(env: Any, values: Values) -> None:
-    env.reset(seed=values.get(SEED, 0))
 
 
 def _layers(env: Any) -> Iterator[Any]:
@@ -214,16 +210,17 @@ class EpisodeParameters:
             self.now[i] = self.plan.of(self._first + env_index, episode_number)
         return self.now[i]
 
-    def give(self, i: int, envs: Sequence[Any], rebuild: Callable[[int, dict[str, Any]], None]) -> None:
-        """Let environment i of `envs` have its parameters; `rebuild` puts one with other arguments in its place."""
+    def give(self, i: int, envs: Sequence[Any], rebuild: Callable[[int, dict[str, Any]], None], seed: int) -> Any:
+        """Let environment i of `envs` have its parameters, and return its seed; `rebuild` builds it with arguments."""
         values = self.now[i]
         if values is None:
-            return
+            return seed
         arguments = self._set(i, envs[i], values)
         if arguments != self._arguments.get(i, {}):
             self._arguments[i] = arguments
             rebuild(i, arguments)
             self._set(i, envs[i], values)
+        return values.get(SEED, seed)
 
     def _set(self, i: int, env: Any, values: Values) -> dict[str, Any]:
         setter = self._setters.get(i)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +31,11 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.parameters import SEED, EpisodeParameters, rebuilt
+from maze_core.envs.parameters import EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count, same_rewards
 from maze_core.envs.spaces import allocate
-from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrappers.carry import (
+from maze_core.envs.vector import EndedEpisode, StepResult
+from maze_core.envs.wrappers import (
     Memory,
     RewardSum,
     episode_metrics,
@@ -49,31 +48,13 @@ from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
-    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
-    from maze_core.envs.events.event import EventSummary
+    from maze_core.base.seeding import EpisodePlan, EpisodeSeeds
 
 _NONE_ENDED = np.zeros(0, np.int64)
 _FALSE = np.False_
 _CLOSELY, _OFTEN = 1000, 17
 """The dtype and shape of single arrays, and the types of rewards, are looked at in so many steps and then in one of so
 many, a prime, since environments have rhythms. The first and the last observation of an episode always are."""
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The end of an episode in a step of all environments."""
-
-    index: int
-    episode: int
-    length: int
-    terminated: bool
-    raw_return: float | None
-    """The sum of the rewards below all wrappers; None where there are none."""
-    raw_reward: float
-    """The last of them, where they are kept."""
-    metrics: dict[str, float]
-    events: EventSummary | None
-    parameters: Values | None
 
 
 class SerialVectorEnv:
@@ -135,7 +116,7 @@ class SerialVectorEnv:
         closely = self._clock < _CLOSELY or not self._clock % _OFTEN
         trusted = None if closely or kind is int else kind
         rewards: list[Any] = []
-        ended: list[_End] = []
+        ended: list[EndedEpisode] = []
         i = 0
         try:
             for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
@@ -262,11 +243,8 @@ class SerialVectorEnv:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
         with naming(place(index, self._episode[i], 0)):
-            seed: Any = self._seeds(index, self._episode[i])
-            values = self._parameters.begin(i, index, self._episode[i])
-            if values is not None:
-                self._parameters.give(i, self.envs, self._rebuild)
-                seed = values.get(SEED, seed)
+            self._parameters.begin(i, index, self._episode[i])
+            seed = self._parameters.give(i, self.envs, self._rebuild, self._seeds(index, self._episode[i]))
             self.episode_memory[i] = remembered(self._lasting[i])
             result: Any = self.envs[i].reset(seed=seed)
             check_reset(result)
@@ -305,7 +283,7 @@ class SerialVectorEnv:
         for events in found:
             events.clear()
 
-    def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
+    def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> EndedEpisode:
         """Record the end of an episode and begin counting the next one."""
         meter = self._meters[i]
         now = self._clock + 1
@@ -319,9 +297,10 @@ class SerialVectorEnv:
             metrics |= kpis
         if self._info.names:
             metrics |= self._info.end(i, {"length": length, **(summary.values if summary else {}), **metrics})
-        raw_reward = self._raw[i].take() if self._raw else 0.0
-        parameters = self._parameters.now[i]
-        end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary, parameters)
+        raw_reward, parameters = self._raw[i].take() if self._raw else 0.0, self._parameters.now[i]
+        end = EndedEpisode(
+            i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary, parameters
+        )
         self._episode[i] += 1
         self._started[i] = now
         return end
@@ -356,7 +335,7 @@ class SerialVectorEnv:
             if isinstance(reward, np.generic | int):
                 self._number_types.add(type(reward))
 
-    def _result(self, reward: np.ndarray, ended: list[_End]) -> StepResult:
+    def _result(self, reward: np.ndarray, ended: list[EndedEpisode]) -> StepResult:
         if not ended:
             return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED)
         terminated, truncated = self._never.copy(), self._never.copy()
@@ -369,15 +348,13 @@ class SerialVectorEnv:
         for end in ended:
             i = end.index
             (terminated if end.terminated else truncated)[i] = True
-            total = float(self._returns[i]) if end.raw_return is None else end.raw_return
-            counts = self.first_index + i, end.episode, total, end.length
-            episodes.append(Episode(*counts, end.metrics, end.events, end.parameters))
+            episodes.append(end.counted(self.first_index + i, float(self._returns[i])))
             self._returns[i] = 0.0
         self._log.keep(self._clock - min(self._started))
         rows = np.array(indices, np.int64)
         return StepResult(reward, terminated, truncated, self._valid, rows, final_obs, episodes)
 
-    def _raw_rewards(self, ended: list[_End]) -> np.ndarray:
+    def _raw_rewards(self, ended: list[EndedEpisode]) -> np.ndarray:
         rewards = np.array([each.take() for each in self._raw], np.float32)
         for end in ended:
             rewards[end.index] = end.raw_reward
@@ -407,7 +384,7 @@ class SerialVectorEnv:
         self._write(out, i, observation)
         return not ended and same_rewards(state, i, rewards)
 
-    def _failure(self, i: int, rewards: list[Any], ended: list[_End], exc: BaseException) -> MazeError:
+    def _failure(self, i: int, rewards: list[Any], ended: list[EndedEpisode], exc: BaseException) -> MazeError:
         """Return the error of a step that failed before it was counted: a raised exception, or an unusable value."""
         self._clock += 1
         bad = next((j for j, reward in enumerate(rewards) if not is_number(reward)), None)
@@ -416,7 +393,7 @@ class SerialVectorEnv:
             return failure(self._place(bad or 0, ended), wrong)
         return failure(self._place(i), exc)
 
-    def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
+    def _place(self, i: int, ended: Sequence[EndedEpisode] = ()) -> str:
         """Return the name of environment i and its step; `ended`: the episodes that ended at this step."""
         episode, step = self._episode[i], self._clock - self._started[i]
         for end in (each for each in ended if each.index == i):

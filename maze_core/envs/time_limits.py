@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from maze_core.envs.wrappers.carry import layers
+from maze_core.envs.wrappers import layers
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
     from maze_core.envs.events.event import EventSummary
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,34 @@ class Episode:
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.carry.METRICS`, and KPIs."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.METRICS`, and KPIs."""
     events: EventSummary | None = None
     """Statistics of the events that they reported; None where none are declared."""
     parameters: Values | None = None
     """Those that the environment had in it; None where they do not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedEpisode:
+    """An episode that ended in a step of all environments, before its rewards are counted.
+
+    `raw_return` is the sum of the rewards below all wrappers, None where there are none, `raw_reward` the last of them.
+    """
+
+    index: int
+    episode: int
+    length: int
+    terminated: bool
+    raw_return: float | None
+    raw_reward: float
+    metrics: dict[str, float]
+    events: EventSummary | None
+    parameters: Values | None
+
+    def counted(self, env_index: int, total: float) -> Episode:
+        """Return the episode; `total` is the sum of its rewards, which counts where there is no other."""
+        returned = total if self.raw_return is None else self.raw_return
+        return Episode(env_index, self.episode, returned, self.length, self.metrics, self.events, self.parameters)
 
 
 @dataclass(slots=True)

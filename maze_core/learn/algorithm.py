@@ -17,7 +17,7 @@ from maze_core.collect.collector import Collector, load_state_of, put, state_of
 from maze_core.data.batch import Batch, BatchShare, Loss, OwnStep, even_shares
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.learn.optimizers.adam import Adam, Optimizer
+from maze_core.learn.optimizers import Adam, Optimizer
 from maze_core.learn.scheduled import Scheduled
 from maze_core.plugins import discovery
 from maze_core.plugins.config.run import AlgorithmConfig, RunConfig

@@ -16,7 +16,7 @@ from maze_core.base.terminal_text import kind_of, shown
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, OwnStep
     from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core.learn.optimizers import Optimizer
     from maze_core.plugins.config.run import ScoreConfig
 
 

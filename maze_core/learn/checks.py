@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core.learn.optimizers import Optimizer
     from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.manager import Hooks
     from maze_core.plugins.members import Member

@@ -12,15 +12,13 @@ from torch import Tensor, nn
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.saved_state import Count, Entries, Number, varies
 from maze_core.learn.gradients import backward, clip_gradients, gradient_norm
-from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.optimizers.grouped import GroupedOptimizer
-from maze_core.learn.optimizers.settings import load_settings, restore, saved_optimizer, settings_of
+from maze_core.learn.optimizers import Adam, GroupedOptimizer, load_settings, restore, saved_optimizer, settings_of
 from maze_core.learn.scheduled import Rate
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss, OwnStep
-    from maze_core.learn.optimizers.adam import Optimizer
-    from maze_core.learn.several_learners import FurtherLearners
+    from maze_core.learn.optimizers import Optimizer
+    from maze_core.learn.taken_over import FurtherLearners
 
 _FLUSH_AFTER = 50
 # Steps whose metrics are kept as tensors. Among the large tensors of each step more of these small ones would keep the

@@ -13,14 +13,14 @@ from maze_core.base.errors import PluginError, RunError
 from maze_core.base.saved_state import Count, varies
 from maze_core.collect.collector import load_state_of, put, state_of
 from maze_core.learn.learner import Learner
-from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers import Adam
 
 if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.collect.collector import Kept
     from maze_core.data.batch import Batch, Loss
-    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core.learn.optimizers import Optimizer
 
 B = TypeVar("B", default="Batch")
 K = TypeVar("K", bound="Kept")

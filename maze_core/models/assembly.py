@@ -88,7 +88,7 @@ class ModelConfig(PluginConfig):
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters for one kind of actor, where several actors act, by the keys of its own actions."""
-        from maze_core.models.several.groups import own_actions
+        from maze_core.models.actor_groups import own_actions
 
         return self.model_copy(update={"choice_features": own_actions(self.choice_features, kind)})
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.several.actors import ACTOR, actors_of
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.distributions.chosen import check_taken
+from maze_core.plugins.extensions import extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,9 +17,14 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from torch import nn
 
+    from maze_core.base.tree import Tree
     from maze_core.models.policy import Policy
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
+
+ACTORS = "maze.actor_policies"
+"""The entry-point group for several actors. `build` returns their policy, called as `build_policy` with the actors
+after the function; `agents` acts with it outside of training, as `RunContext.agents` asks."""
 
 
 def build_policy(build: Build, observation_space: Space[Any], action_space: Space[Any], config: Any) -> Policy:
@@ -30,14 +38,13 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
             `delta_critic` whether critics add up the turns of a decision.
 
     Raises:
-        ConfigError: the groups do not fit the actors.
+        ConfigError: the groups do not fit the actors, or nothing is installed that builds a policy for several.
     """
     check_taken(config, action_space)
     actors = actors_of(observation_space)
     if actors is not None:
-        from maze_core.models.several.actor_policy import build_actor_policy
-
-        policy: nn.Module = build_actor_policy(build, actors, observation_space, action_space, config)
+        join = extension(ACTORS, "build", "a policy of several actors", "maze-models", "env")
+        policy: nn.Module = join(build, actors, observation_space, action_space, config)
     else:
         _check_one_actor(config)
         policy = build_checked(build, observation_space, action_space, config)
@@ -69,3 +76,21 @@ def _check_one_actor(config: Any) -> None:
         if getattr(config, field, usual) != usual:
             problem = "is for environments with several actors, and this one has none"
             raise ConfigError(problem, f"model.{field}", "Next: leave it out.")
+
+
+def batchable(policy: Any) -> Any:
+    """Return a copy of a policy without choices that depend on values, such as which rows belong to which actor."""
+    again = copy.deepcopy(policy)
+    if isinstance(getattr(again, "dense", None), bool):  # that of several actors
+        again.dense = True
+    return again
+
+
+def probe(observation_space: Space[Any], rows: int) -> Tree:
+    """Return zeros as observations [B, …]: `rows` of them, or more, so that every actor acts in one."""
+    actors = actors_of(observation_space)
+    count = rows if actors is None else max(rows, int(actors.n))
+    obs = allocate(space_specs(observation_space, "observation"), (count,))
+    if actors is not None:
+        obs[ACTOR][: int(actors.n)] = range(int(actors.n))
+    return obs

@@ -30,8 +30,7 @@ from maze_core.models.distributions.discrete import pad_choices
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
-    from maze_core.models.distributions.base import Distribution
-    from maze_core.models.distributions.noise import Noise
+    from maze_core.models.distributions.base import Distribution, Noise
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Bounds of a log standard deviation that depends on the observation or precedes a tanh."""

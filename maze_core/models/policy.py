@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
-    from maze_core.models.distributions.noise import Noise
+    from maze_core.models.distributions.base import Noise
     from maze_core.models.memory import Memory
     from maze_core.models.normalizer import ObservationNormalizer
 

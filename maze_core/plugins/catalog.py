@@ -71,7 +71,7 @@ def catalog(kind: str | None = None, name: str | None = None) -> list[PluginInfo
 
 def preset_catalog() -> list[PluginInfo]:
     """Return every installed package of presets, with what it contains as its summary."""
-    from maze_core.plugins.config.preset_paths import (
+    from maze_core.plugins.config.presets import (
         preset_packages,  # reading YAML takes time that a list of plugins can spare
     )
 

@@ -18,7 +18,6 @@ from maze_core.base.bundled import published, publisher
 from maze_core.base.errors import PluginError
 from maze_core.base.local_modules import is_current_folder
 from maze_core.base.terminal_text import plain
-from maze_core.plugins.class_attributes import wrong_attribute
 from maze_core.plugins.distribution_facts import (
     applies,
     damaged,
@@ -27,6 +26,7 @@ from maze_core.plugins.distribution_facts import (
     normal,
     requirements_on,
 )
+from maze_core.plugins.kinds import wrong_attribute
 
 KINDS: Mapping[str, str] = {
     "algorithm": "maze.algorithms",
@@ -220,7 +220,7 @@ def misfit(kind: str, plugin: object) -> str:
         return _no_command(plugin)
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import AlgorithmConfig
-    from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, implemented, misplaced
+    from maze_core.plugins.kinds import WITHOUT_HOOKS, implemented, misplaced
 
     wanted = AlgorithmConfig if kind == "algorithm" else PluginConfig
     config = getattr(plugin, "Config", None)

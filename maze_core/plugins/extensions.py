@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from maze_core.base.errors import ConfigError, PluginError
@@ -11,6 +12,15 @@ RECORDINGS = "maze.recordings"
 """The group of `demonstrations`, which loads recorded episodes for a run, and `rollout`, which plays a run's policy."""
 VIDEO = "maze.video"
 """The group of `film`, which films an episode of a run, and `studio`, which films any environment."""
+NOTEBOOK = "maze.notebook"
+"""The group of `output`, where runs are shown, `card`, which draws one, `shorten`, for errors, `frame`, for tables."""
+
+
+def in_notebook(name: str, *given: Any) -> Any:
+    """Return what an entry point of `maze.notebook` makes of arguments where IPython runs the program; else None."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    make = None if shell is None else installed(NOTEBOOK, name)
+    return None if make is None else make(*given)
 
 
 def installed(group: str, name: str) -> Any:

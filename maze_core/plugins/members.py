@@ -14,8 +14,8 @@ import pluggy
 from maze_core.base.blame import blame, definition
 from maze_core.base.errors import ConfigError, MazeError, PluginError, say_where
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_kinds import NEEDS_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs, hookimpl
+from maze_core.plugins.kinds import NEEDS_HOOKS, WRAPPABLE, misplaced
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig

@@ -13,9 +13,8 @@ from maze_core.envs.lost_digits import seen_by_agents, seen_notes
 from maze_core.learn import answers
 from maze_core.learn.checks import check_called, check_memory_of, check_optimizer
 from maze_core.learn.learner import Learner, plugins_optimizer
-from maze_core.learn.repeated_steps import repeated_steps
-from maze_core.learn.several_learners import further_learners
 from maze_core.learn.side_learner import SideLearners
+from maze_core.learn.taken_over import further_learners, repeated_steps
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.run.notes import notes_of
 from maze_core.run.saved.checkpoint import read_checkpoint

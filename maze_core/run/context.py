@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
-from maze_core.collect.agents.several import SeveralAgents
 from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.several.wrapped import lasting_parts
-from maze_core.envs.wrappers.carry import lasting_layers, recall
+from maze_core.envs.wrappers import lasting_layers, recall
+from maze_core.models.building import ACTORS
 from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
-from maze_core.plugins.config.preset_paths import experiment as experiment_file
+from maze_core.plugins.config.presets import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
-from maze_core.plugins.extensions import RECORDINGS, extension
+from maze_core.plugins.extensions import RECORDINGS, extension, in_notebook
 from maze_core.run import api
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.parts import (
@@ -36,6 +37,7 @@ from maze_core.run.parts import (
     wrapper_classes,
 )
 from maze_core.run.python_words import in_python_words
+from maze_core.run.report import Played, Scores
 from maze_core.run.saved import saved_run
 from maze_core.run.saved.run_dir import find_run
 
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.collect.agents.agent import SeveralAgents
     from maze_core.collect.agents.looking_ahead import PlanningBeside
-    from maze_core.data.rollout import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.report import RunSummary
@@ -111,7 +113,7 @@ class RunContext:
         **others: Never,
     ) -> None:
         for name in others:
-            raise unknown_argument(name, algorithm)
+            raise unknown_argument(name, algorithm, signature(RunContext).parameters)
         if not isinstance(experiment, str | None):
             raise ConfigError("must be the name of an experiment", "experiment")
         check_options(silent=silent)
@@ -183,6 +185,7 @@ class RunContext:
         context = cls.__new__(cls)
         context._assembly, context._changes, context._asks_for_patience = INSTALLED, [], True
         context._run, context.config, context._trains = run, run.config, trains
+        run.in_python = True
         context._run_dir, context._init_from, context._preset = run.run_dir, None, run.preset or ""
         return context
 
@@ -191,7 +194,7 @@ class RunContext:
         """The run; first use builds it and creates its directory."""
         if self._run is None:
             self._run = api.start(self.config, self._run_dir, self._init_from, preset=self._preset)
-            self.config = self._run.config
+            self.config, self._run.in_python = self._run.config, True
         return self._run
 
     @property
@@ -248,6 +251,7 @@ class RunContext:
         else:
             self._run = saved_run.reopen(*saved, **assembly)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
+        self._run.in_python = True
         return api.carry_out(self._run)
 
     def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
@@ -270,8 +274,8 @@ class RunContext:
         deterministic: bool | None = None,
         policy: Part | None = None,
         look_ahead: bool = True,
-    ) -> dict[str, float]:
-        """Evaluate the current policy, or another one in the same episodes, and return `eval/…` metrics of raw returns.
+    ) -> Scores:
+        """Evaluate the policy, or another in the same episodes; return `eval/…` metrics of raw returns as a dict.
 
         Args:
             episodes: how many; None: as configured.
@@ -286,7 +290,7 @@ class RunContext:
         run = self.run
         options: dict[str, Any] = {"policy": None if policy is None else acting_policy(policy, run)}
         options |= {"deterministic": deterministic, "look_ahead": look_ahead, "episodes": episodes}
-        return run.evaluate(FINAL_EVALUATION, **options)
+        return Scores(run.evaluate(FINAL_EVALUATION, **options))
 
     def rollout(
         self,
@@ -299,8 +303,8 @@ class RunContext:
         runner: Part | None = None,
         seed: int | None = None,
         look_ahead: bool = True,
-    ) -> list[Trajectory]:
-        """Play episodes with the current policy and return their trajectories.
+    ) -> Played:
+        """Play episodes with the current policy and return their trajectories as a list.
 
         Args:
             episodes: how many.
@@ -318,7 +322,7 @@ class RunContext:
         """
         check_options(episodes=episodes, deterministic=deterministic, workers=workers, look_ahead=look_ahead)
         play = extension(RECORDINGS, "rollout", "playing whole episodes", "maze-recordings")
-        played: list[Trajectory] = play(
+        played = play(
             self.run,
             episodes,
             deterministic=deterministic,
@@ -329,7 +333,7 @@ class RunContext:
             seed=draw_seed() if seed is None else seed,
             look_ahead=look_ahead,
         )
-        return played
+        return Played(played)
 
     def make_env(self) -> Any:
         """Return an environment of this run, wrapped as in training; `compute_action` takes its observations.
@@ -400,7 +404,7 @@ class RunContext:
         check_options(deterministic=deterministic, check=check, look_ahead=look_ahead)
         builder = self.run.env_builder("acting")
         planning = self._beside(env, "agents") if look_ahead and builder.several_agents else None
-        return SeveralAgents(
+        agents: SeveralAgents = extension(ACTORS, "agents", "acting for several agents", "maze-models", "env")(
             self.policy,
             builder,
             deterministic=deterministic,
@@ -408,6 +412,7 @@ class RunContext:
             planning=planning,
             converts=not isinstance(env, MultiAgentEnv),
         )
+        return agents
 
     @cached_property
     def _several_agents(self) -> bool:
@@ -435,6 +440,11 @@ class RunContext:
         what = f"{self.config.algorithm.name} on {self.config.env_title}"
         run = self._run
         return f"<RunContext {what}>" if run is None else f"<RunContext {what}, {run.run_dir}, epoch {run.epoch}>"
+
+    def _repr_html_(self) -> str | None:
+        """Return what a notebook shows: the curve, scores, and what to call next; None: `repr` does."""
+        card: str | None = in_notebook("card", self.config, self._run, self._trains)
+        return card
 
     def __enter__(self) -> Self:
         return self

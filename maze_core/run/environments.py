@@ -13,8 +13,10 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.checks import check_apart
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of, copies_of, instruct
+from maze_core.envs.wrappers import OTHERS, forgotten, remembering
 from maze_core.models.building import needs_agent_ids
 from maze_core.plugins.closing import release, releasing
+from maze_core.plugins.extensions import installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from maze_core.base.seeding import Values
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.vector import VectorEnv
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig
 
@@ -121,8 +123,6 @@ class RunEnvironments:
         """Return a note about a wrapper whose state cannot be saved; None: there is none."""
         if not self._may_remember:
             return None
-        from maze_core.envs.wrappers.remembering import forgotten
-
         builder = self.builder("trial")
         return forgotten(lambda: builder.single(0))
 
@@ -136,11 +136,10 @@ class RunEnvironments:
         """The wrapper of others that remembers what a policy sees, and what to do without it; None: there is none."""
         if not self._may_remember:
             return None
-        from maze_core.envs.wrappers.remembering import advice_for, remembering
-
         with releasing(self.builder("trial").single(0)) as env:
             name = remembering(env)
-        advice = "" if name is None else advice_for(name)
+        advice_for = installed(OTHERS, "advice")
+        advice = "" if name is None or advice_for is None else advice_for(name)
         if name is None or advice == "normalize_reward":  # a policy does not see rewards, and those reported are raw
             return None
         return name, f"Next: --wrappers {advice}" if advice else "Next: leave the wrapper out"

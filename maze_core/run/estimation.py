@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from maze_core.collect.agents.agent import Choice
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
-    from maze_core.models.several.actor_normalizer import ActorNormalizer
     from maze_core.plugins.config.base import PluginConfig
 
 
@@ -28,9 +27,7 @@ _ROWS = 4096
 """Observations buffered before the statistics are updated."""
 
 
-def estimate_statistics(
-    normalizer: ObservationNormalizer | ActorNormalizer, env: VectorEnv, seed: int, policy: PluginConfig
-) -> None:
+def estimate_statistics(normalizer: ObservationNormalizer, env: VectorEnv, seed: int, policy: PluginConfig) -> None:
     """Estimate a normaliser's statistics from new episodes of a policy plugin, with the number of steps it names.
 
     These steps do not count as training. Up to N - 1 more are taken, since the N environments step together.
@@ -53,7 +50,7 @@ def estimate_statistics(
 class _Seen:
     """A sink that shows a normaliser the observations that were acted on, some thousand at a time."""
 
-    def __init__(self, normalizer: ObservationNormalizer | ActorNormalizer, env: VectorEnv) -> None:
+    def __init__(self, normalizer: ObservationNormalizer, env: VectorEnv) -> None:
         self.steps = 0
         """Steps taken, of all environments together."""
         self._normalizer = normalizer

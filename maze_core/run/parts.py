@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.policies.said_classes import said_classes
-from maze_core.envs.sources.factory import FactorySource
-from maze_core.envs.wrappers.gymnasium import FunctionWrapper, GymnasiumWrapperConfig
+from maze_core.envs.sources.factory import FactorySource, FunctionWrapper
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
+from maze_core.plugins.base import origin
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.config.schedules import Schedule, written
-from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
@@ -224,17 +224,21 @@ def as_texts(overrides: Mapping[str, Any] | None) -> list[str]:
     return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in values.items()]
 
 
-def unknown_argument(name: str, algorithm: Any) -> ConfigError:
+def unknown_argument(name: str, algorithm: Any, arguments: Iterable[str]) -> ConfigError:
     """Return the error about an argument that RunContext does not have; it says where the value belongs.
 
-    `algorithm`: the argument of this name.
+    `algorithm`: the argument of this name; `arguments`: those that it has.
     """
     plugin = discovery.load("algorithm", algorithm or "ppo") if isinstance(algorithm, str | None) else algorithm
     config = getattr(plugin, "Config", None) or type(plugin)
     known = {f"algorithm.{field}" for field in getattr(config, "model_fields", ())}
     path = meant(name, {*known, *_EVERYWHERE})
     if path is None:
-        return ConfigError("RunContext has no such argument", name, "Next: help(maze_core.RunContext) lists them.")
+        ways = {each.rpartition(".")[2]: f'overrides={{"{each}": ...}}' for each in known}
+        ways |= {each: each for each in arguments if each not in ("self", "others")}
+        near = get_close_matches(name, ways, n=1)
+        hint = f"Did you mean {ways[near[0]]}?" if near else "Next: help(maze_core.RunContext) lists them."
+        return ConfigError("RunContext has no such argument", name, hint)
     if path in _ARGUMENTS:
         return ConfigError(f"is {path} in Maze", name, f"Next: RunContext(..., {path}=...)")
     return ConfigError(f"is {path} in Maze", name, f'Next: RunContext(..., overrides={{"{path}": ...}})')
@@ -285,5 +289,5 @@ def check_options(*, episodes: int | None = None, workers: int | None = None, **
 
 def wrapper_classes(config: RunConfig) -> list[str]:
     """Return the wrapper classes of a configuration as overrides; a saved run may name only these."""
-    wrappers = enumerate(config.wrappers)
-    return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
+    named = [(i, getattr(each, "id", None)) for i, each in enumerate(config.wrappers) if each.name == "gymnasium"]
+    return [f"wrappers.{i}.id={name}" for i, name in named]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from maze_core.plugins.extensions import NOTEBOOK, extension
+
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from maze_core.data.rollout import Trajectory
     from maze_core.envs.events.histograms import Histogram
 
 
@@ -52,3 +57,20 @@ class RunSummary:
     """The last epoch whose evaluation reached `best_score`, which the checkpoint `best` holds."""
     best_violation: float = 0.0
     """By how much it violates the constraints, in units of their limits; 0: it satisfies them."""
+
+
+def _to_frame(found: Any) -> DataFrame:
+    """Return a data frame of pandas: one row for scores, one for each step of episodes."""
+    return extension(NOTEBOOK, "frame", "a data frame", "maze-notebook")(found)
+
+
+class Scores(dict[str, float]):
+    """`eval/…` metrics by name."""
+
+    to_frame = _to_frame
+
+
+class Played(list["Trajectory"]):
+    """Episodes that were played."""
+
+    to_frame = _to_frame

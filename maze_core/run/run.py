@@ -16,10 +16,10 @@ from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.collect.agents.looking_ahead import planning_of
-from maze_core.envs.wrappers.carry import fits, frozen, training_memory
+from maze_core.envs.wrappers import fits, frozen, training_memory
 from maze_core.learn import answers
 from maze_core.learn.checks import check_run
-from maze_core.learn.several_learners import check_installed, check_learners
+from maze_core.learn.taken_over import check_installed, check_learners
 from maze_core.models.blocks import for_evaluation
 from maze_core.models.building import build_policy
 from maze_core.plugins.closing import release
@@ -43,12 +43,11 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.learner import Learner
-    from maze_core.learn.repeated_steps import RepeatedSteps
-    from maze_core.learn.several_learners import FurtherLearners
     from maze_core.learn.side_learner import SideLearners
+    from maze_core.learn.taken_over import FurtherLearners, RepeatedSteps
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig

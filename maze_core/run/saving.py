@@ -12,8 +12,7 @@ from maze_core.base.saved_state import OrLeftOut, OrNone, Text, check_state, for
 from maze_core.base.seeding import GeneratorState
 from maze_core.envs.recorded_state import MEMORIES
 from maze_core.run.saved.append_only import METRICS_FILE, GrowingFile
-from maze_core.run.saved.checkpoint import Checkpoint, write_checkpoint
-from maze_core.run.saved.kept_state import KeptState
+from maze_core.run.saved.checkpoint import Checkpoint, KeptState, write_checkpoint
 from maze_core.run.saved.manifest import CHECKPOINTS, MODEL, STATE, states
 from maze_core.run.saved.run_dir import REPLAY
 

@@ -5,13 +5,12 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
-from maze_offpolicy import ActionNoise
+from maze_offpolicy import ActionNoise, EpsilonGreedy
 from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_onpolicy.collect.rollout_collector import RolloutCollector
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.agent import Choice
-from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.models.mlp import MlpConfig, MlpModel
 

@@ -24,17 +24,25 @@ def whole(folder: Path, checkpoints: Iterable[str] = ("last", "best")) -> Parts:
 
     Which checkpoint is the one before the last depends on where a run stopped: where it is there, it must be whole.
     """
-    run = folder / RUN
-    parts: Parts = {}
-    for name in checkpoints:
-        parts[name], parts[f"replay of {name}"] = _checkpoint(run, name)
+    import gymnasium
+
+    run, env = folder / RUN, gymnasium.make(ENV)
+    parts = checkpoints_of(run, env, checkpoints)
     if (run / "checkpoints" / "previous").exists():
-        parts["previous"] = {key: text for key, text in _checkpoint(run, "previous")[0].items() if key == _UNREADABLE}
-    parts["metrics.jsonl"] = _metrics(run / "metrics.jsonl")
+        previous = _checkpoint(run, "previous", env)[0]
+        parts["previous"] = {key: text for key, text in previous.items() if key == _UNREADABLE}
     parts["tensorboard"] = _curves(run / "tensorboard")
     parts["run.json"] = _texts(_timeless(json.loads((run / "run.json").read_text())))
     if (folder / RECORDINGS).exists():
         parts["recordings"] = _episodes(folder / RECORDINGS)
+    return parts
+
+
+def checkpoints_of(run: Path, env: Any, names: Iterable[str] = ("last", "best")) -> Parts:
+    """The checkpoints and metrics of the run in this folder; `env` has the spaces of the rows of replay."""
+    parts: Parts = {"metrics.jsonl": _metrics(run / "metrics.jsonl")}
+    for name in names:
+        parts[name], parts[f"replay of {name}"] = _checkpoint(run, name, env)
     return parts
 
 
@@ -69,7 +77,7 @@ def _timeless(record: dict[Any, Any]) -> dict[Any, Any]:
     return {key: _timeless(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
-def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
+def _checkpoint(run: Path, name: str, env: Any) -> tuple[dict[str, str], dict[str, str]]:
     """The state of a checkpoint, and the replay rows that it refers to, whatever files they lie in."""
     from maze_core.base.errors import MazeError
     from maze_core.run.saved.checkpoint import read_checkpoint
@@ -83,20 +91,18 @@ def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
     collector = state["algorithm"].get("collector") if isinstance(state["algorithm"], dict) else None
     if isinstance(collector, dict) and isinstance(collector.get("replay"), dict):
         replay = dict(collector["replay"])
-        rows = _texts(_rows(run, replay))
+        rows = _texts(_rows(run, replay, env))
         del replay["segments"]
         state["algorithm"] = {**state["algorithm"], "collector": {**collector, "replay": replay}}
     return _texts({"model": saved.model, **_timeless(state)}), rows
 
 
-def _rows(run: Path, replay: dict[str, Any]) -> dict[str, Any]:
-    import gymnasium
+def _rows(run: Path, replay: dict[str, Any], env: Any) -> dict[str, Any]:
     from maze_offpolicy.replay.buffer import ReplayBuffer
     from maze_offpolicy.replay.log import ReplayLog
 
     from maze_core.plugins.config.assembly import load_run_config
 
-    env = gymnasium.make(ENV)
     config: Any = load_run_config(run / "config.yaml").algorithm
     buffer = ReplayBuffer(env.observation_space, env.action_space, config.replay_buffer_size)
     ReplayLog(run / "replay", buffer).load(replay)

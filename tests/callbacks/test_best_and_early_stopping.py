@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from maze_core.run.callbacks.best_checkpoint import BestCheckpoint
-from maze_core.run.callbacks.early_stopping import EarlyStopping, EarlyStoppingConfig
+from maze_core.run.callbacks import BestCheckpoint, EarlyStopping, EarlyStoppingConfig
 
 
 def test_saves_the_best_and_only_the_best(make_run, make_epoch):

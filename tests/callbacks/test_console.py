@@ -12,10 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from maze_core.cli.console.console import Console, ConsoleConfig
-from maze_core.cli.console.output import PlainOutput, is_terminal
-from maze_core.cli.console.status import Status, fit
-from maze_core.cli.console.table import EpochTable, columns_for, duration, loss, score
+from maze_core.cli.console import Console, ConsoleConfig, PlainOutput, is_terminal
+from maze_core.cli.console_status import Status, fit
+from maze_core.cli.console_table import EpochTable, columns_for, duration, loss, score
 from maze_core.run.report import RunSummary
 
 METRICS = {
@@ -258,7 +257,7 @@ def test_fraction_is_of_whatever_ends_first(make_run):
 
 def test_time_left_counts_only_this_process(make_run, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("maze_core.cli.console.status.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("maze_core.cli.console_status.time.monotonic", lambda: now[0])
     run = make_run(steps=1000, resumed=True, env_steps=500)
     run.progress.env_steps = 500
     status = Status(run, "·")
@@ -284,7 +283,7 @@ SCRIPT = """
     sys.path.insert(0, {folder!r})
     from pathlib import Path
     from tests.observed import build_epoch, build_run
-    from maze_core.cli.console.console import Console, ConsoleConfig
+    from maze_core.cli.console import Console, ConsoleConfig
     from maze_core.run.report import RunSummary
     run, console = build_run(Path("runs/x")), Console(ConsoleConfig())
     console.on_run_start(run)
@@ -320,7 +319,7 @@ def test_on_a_terminal_the_status_moves_and_goes_away(columns):
 
 
 def test_importing_the_console_loads_neither_torch_nor_rich():
-    script = "import maze_core.cli.console.console, sys; print(sorted({'torch', 'rich'} & set(sys.modules)))"
+    script = "import maze_core.cli.console, sys; print(sorted({'torch', 'rich'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from maze_core.cli.console.console import Console, ConsoleConfig
-from maze_core.cli.loggers.jsonl import JsonLines
+from maze_core.cli.console import Console, ConsoleConfig
+from maze_core.cli.json_lines import JsonLines
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.run.callbacks.best_checkpoint import BestCheckpoint
+from maze_core.run.callbacks import BestCheckpoint
 
 CONFIG = PluginConfig(name="observer")
 

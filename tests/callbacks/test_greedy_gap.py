@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.cli.console.console import GreedyGap
+from maze_core.cli.console import GreedyGap
 
 
 class Alternate(gymnasium.Env):
@@ -41,9 +41,9 @@ def test_the_end_of_a_run_says_so_once_and_what_to_try(quick, capsys, monkeypatc
     line = next(line for line in said.splitlines() if "note" in line)
     assert "the policy returned 4." in line
     assert "in evaluations, which take its most likely actions" in line
-    tries = [line.split()[1:] for line in said.splitlines() if line.split()[:1] == ["try"]]
-    command = ["maze", "eval", str(context.run_dir), "--stochastic"]
-    assert tries == [command] + ([] if newest_is_best else [[*command, "--checkpoint", "last"]])
+    tries = [line.split(maxsplit=1)[1] for line in said.splitlines() if line.split()[:1] == ["try"]]
+    opened = [f'"{context.run_dir}"'] + ([] if newest_is_best else [f'"{context.run_dir}", checkpoint="last"'])
+    assert tries == [f"RunContext.open({each}).evaluate(deterministic=False)" for each in opened]
     assert context.evaluate(deterministic=False)["eval/return_mean"] > 2  # what was promised
 
 

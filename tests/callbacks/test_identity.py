@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from maze_core.cli.loggers.points import read_identity, write_identity
+from maze_core.cli.points import read_identity, write_identity
 
 VALUES = {"run_id": "0a1b2c", "tracking_uri": "local"}
 

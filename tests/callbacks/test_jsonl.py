@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 
-from maze_core.cli.loggers.jsonl import JsonLines
+from maze_core.cli.json_lines import JsonLines
 
 
 def read(run):

@@ -12,7 +12,7 @@ from maze_tensorboard.event_file import read_records
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import PluginError
-from maze_core.cli.loggers.points import point
+from maze_core.cli.points import point
 from maze_core.run.report import EpochReport
 
 PLAIN = {"callbacks.tensorboard": {"name": "tensorboard"}, "callbacks.console.metrics": ["mine/epoch"]}

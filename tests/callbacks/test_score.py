@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from maze_core import Event, Events
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.run.state import RunState
+from maze_core.run.progress import RunState
 from tests.run_records import record_of
 
 METRIC = "score.metric"

@@ -123,15 +123,15 @@ def test_a_broken_command_breaks_only_itself(installation, maze, source, reason)
 
 
 def test_a_command_of_the_core_cannot_be_replaced(installation, maze):
-    entries = ("envs", "plugins.info", "sweep")
+    entries = ("config", "plugins.info", "sweep")
     installation.add("plain", PLAIN, "command:" + "\n".join(f"{name} = {{module}}:shout" for name in entries))
-    done = maze("envs", "--help")
-    assert "Find and inspect environments." in done.stdout
-    assert done.stderr.count("warning: the command 'envs' of plain 1.0 is not used: Maze has one of that name") == 1
+    done = maze("config", "--help")
+    assert "Show configurations." in done.stdout
+    assert done.stderr.count("warning: the command 'config' of plain 1.0 is not used: Maze has one of that name") == 1
     listed = json.loads(maze("plugins", "list", "--kind", "command", "--json").stdout)
     found = {(each["name"], each["distribution"]): each["state"] for each in listed}
-    assert found["envs", "maze-core"] == found["plugins.info", "maze-core"] == "ok"
-    assert found["envs", "plain"] == found["plugins.info", "plain"] == found["sweep", "plain"] == "clash"
+    assert found["config", "maze-core"] == found["plugins.info", "maze-core"] == "ok"
+    assert found["config", "plain"] == found["plugins.info", "plain"] == found["sweep", "plain"] == "clash"
     assert found["sweep", "maze-sweep"] == "ok"
     assert "Train with many configurations" in maze("sweep", "--help").stdout
     assert maze("plugins", "info", "random", "--kind", "policy").returncode == 0

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import checksummed, unsealed
-from maze_core.cli.console.output import LiveOutput, PlainOutput
+from maze_core.cli.console import LiveOutput, PlainOutput
 from maze_core.cli.main import app
 from maze_core.cli.output import print_json, print_table
 from tests.maze_compare.made_runs import make_run

@@ -10,7 +10,7 @@ from maze_core.plugins.config.assembly import Assembly, dump
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.discovery import overlay
-from maze_core.run.callbacks.early_stopping import EarlyStopping
+from maze_core.run.callbacks import EarlyStopping
 
 
 class SourceConfig(PluginConfig):

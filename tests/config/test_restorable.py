@@ -10,7 +10,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import Assembly, dump
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.plugins.config.restorable import unrestorable
+from maze_core.plugins.config.validation import unrestorable
 from maze_core.plugins.discovery import load, overlay
 
 

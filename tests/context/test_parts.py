@@ -19,7 +19,7 @@ from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run.callbacks.early_stopping import EarlyStoppingConfig
+from maze_core.run.callbacks import EarlyStoppingConfig
 from tests.context.parts import Doubled, Encoder, OwnCritic
 
 

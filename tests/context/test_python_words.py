@@ -74,6 +74,17 @@ def test_a_device_that_is_not_there(quick):
         ("--lr 1e-3; or --steps 100", 'overrides={"algorithm.lr": 1e-3}; or steps=100'),
         ("Next: maze train ppo --env X", "Next: maze train ppo --env X"),
         ("a - b -- c", "a - b -- c"),
+        ("unless --run-dir named another", "unless run_dir named another"),
+        ("maze resume runs/a", 'RunContext.reopen("runs/a").train()'),
+        ("Next: maze resume '/a b/c'", 'Next: RunContext.reopen("/a b/c").train()'),
+        ("maze eval runs/a --episodes 20", 'RunContext.open("runs/a").evaluate(20)'),
+        (
+            "maze eval runs/a --stochastic --checkpoint last",
+            'RunContext.open("runs/a", checkpoint="last").evaluate(deterministic=False)',
+        ),
+        ("maze resume a --checkpoint previous, or", 'RunContext.reopen("a", checkpoint="previous").train(), or'),
+        ("maze resume runs/a --set steps=9", "maze resume runs/a --set steps=9"),
+        ("maze eval RUN --policy one", "maze eval RUN --policy one"),
     ],
 )
 def test_words(option, argument):

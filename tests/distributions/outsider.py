@@ -11,9 +11,9 @@ from torch import Tensor
 
 from maze_core import PluginConfig
 from maze_core.models.distributions import Distribution
+from maze_core.models.distributions.base import Noise
 from maze_core.models.distributions.continuous import HALF_LOG_2PI, normal_nodes
 from maze_core.models.distributions.family import Family, FamilyHead
-from maze_core.models.distributions.noise import Noise
 
 
 class MixtureConfig(PluginConfig):

@@ -9,7 +9,7 @@ import pytest
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.flags import flags
-from tests.repository import files
+from tests.repository import files, parts
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.compile(r"^\| parameter \| default \| meaning \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
@@ -19,13 +19,14 @@ PAGES = sorted(
     if "reference" not in page.parts and page.stem != "rllib" and TABLE.search(page.read_text())
 )
 """That of RLlib gives the defaults of several algorithms in one cell."""
+PROSE = re.compile(r"[^.]*defaults? (?:for|of) the model (?:is|are)(?:[^.`]|`[^`]*`)*\.")
 NAMES = {"TD3+BC": "td3_bc"}
 """Names of algorithms in prose."""
 
 
-def rows(page):
-    """The parameters of a page's tables with their defaults, as texts."""
-    for table in TABLE.finditer(page.read_text()):
+def rows(text):
+    """The parameters of the tables of a text with their defaults, as texts."""
+    for table in TABLE.finditer(text):
         for line in table[1].splitlines():
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             names, defaults = re.findall(r"`([\w.]+)`", cells[0]), plain(cells[1])
@@ -54,9 +55,8 @@ def flags_of(kind, name):
     return flags(discovery.load(kind, name).Config)
 
 
-def known_of(page):
-    """The defaults of the plugins that a page may speak of: those of its package, or all; its own ones are marked."""
-    own = page.stem if page.parts[-2] == "algorithms" else page.parent.name
+def known_of(page, own):
+    """The defaults of the plugins that a page may speak of, those of its package or all; its own ones are marked."""
     packages = {package_of(each) for each in discovery.declarations() if each.name == own and each.kind in KINDS}
     packages |= {page.parent.name} if page.name == "README.md" else set()
     packages |= {"maze_core", "maze_local"} if packages else set()
@@ -88,13 +88,20 @@ def same(said, default):
 @pytest.mark.usefixtures("known_plugins")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_tables_of_parameters_have_the_defaults_of_the_program(page):
-    known, wrong = known_of(page), []
-    for name, said in rows(page):
-        given = known.get(name.rpartition(".")[2], [])
-        named = [each for each in given if each[0]] or given
-        if not any(same(said, default) for _, _, default in named):
-            wrong.append((name, said, named[:3]))
+    wrong = []
+    for own, text in of_algorithms(page) if page.parts[-2] == "algorithms" else [(page.parent.name, page.read_text())]:
+        known = known_of(page, own)
+        for name, said in rows(text):
+            given = known.get(name.rpartition(".")[2], [])
+            named = [each for each in given if each[0]] or given
+            if not any(same(said, default) for _, _, default in named):
+                wrong.append((own, name, said, named[:3]))
     assert wrong == []
+
+
+def of_algorithms(page):
+    """The algorithms of a page, with what is said of each."""
+    return parts(page, discovery.names("algorithm"))
 
 
 @pytest.mark.usefixtures("known_plugins")
@@ -112,11 +119,11 @@ def trainable():
 @pytest.mark.usefixtures("known_plugins")
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/algorithms/*.md")), ids=lambda page: page.stem)
 def test_defaults_of_the_model_in_prose(page):
-    text = " ".join(page.read_text().split())
-    for sentence in re.findall(r"[^.]*defaults? (?:for|of) the model (?:is|are)(?:[^.`]|`[^`]*`)*\.", text):
-        model = assemble(page.stem, "Pendulum-v1", "none").model.model_dump(mode="json")
-        for field, value in re.findall(r"`(?:model\.)?(\w+): ([^`]+)`", sentence):
-            assert same(value, str(model[field]).lower()), (field, value, model[field])
+    for name, text in of_algorithms(page):
+        for sentence in re.findall(PROSE, " ".join(text.split())):
+            model = assemble(name, "Pendulum-v1", "none").model.model_dump(mode="json")
+            for field, value in re.findall(r"`(?:model\.)?(\w+): ([^`]+)`", sentence):
+                assert same(value, str(model[field]).lower()), (name, field, value, model[field])
 
 
 @pytest.mark.usefixtures("known_plugins")

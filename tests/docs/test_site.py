@@ -30,8 +30,9 @@ from maze_core.base.bundled import LIBRARIES
 from maze_core.plugins import discovery
 from maze_core.plugins.config.flags import flags
 from maze_core.plugins.config.run import EvaluationConfig, RunConfig
+from tests.docs.test_search import SEARCHES
 from tests.maze_view import browser as browsers
-from tests.repository import folder_of
+from tests.repository import folder_of, parts
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -158,23 +159,32 @@ def test_pictures_are_small_and_ask_for_nothing() -> None:
 # Pages of algorithms, and of other libraries
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_pages_of_algorithms_are_alike(name: str) -> None:
-    page = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    assert [heading for heading in headings if heading in SECTIONS] == SECTIONS
-    assert f"../reference/configuration.md#algorithm-{name}" in page
+@pytest.mark.parametrize("page", ALGORITHMS)
+def test_pages_of_algorithms_are_alike(page: str) -> None:
+    for name, text in _described(page):
+        headings = re.findall(r"^##+ (.+)$", text, re.MULTILINE)
+        assert [each for each in headings if each in SECTIONS] == (SECTIONS if name == page else []), name
+        for each in SECTIONS[:-1] if name != page else ():
+            wanted = rf"({each.partition(' that')[0]} of .+|.+, {each.lower()})"
+            assert any(re.fullmatch(wanted, heading) for heading in headings), (name, each)
+        assert f"../reference/configuration.md#algorithm-{name}" in text
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_parameters_on_pages_of_algorithms_exist(name: str) -> None:
-    page = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
-    section = page.partition("\n## Parameters\n")[2].partition("\n## ")[0]
-    cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
-    named = {each for cell in cells for each in re.findall(r"`([\w.]+)`", cell)}
-    assert named
-    known = _fields(name) | {f"runner.{each}" for each in _fields_of("runner", "local")}
-    assert not named - known
+@pytest.mark.parametrize("page", ALGORITHMS)
+def test_parameters_on_pages_of_algorithms_exist(page: str) -> None:
+    for name, text in _described(page):
+        section = re.split(r"^##+ Parameters.*\n", text, flags=re.MULTILINE)[1]
+        section = re.split(r"^##", section, flags=re.MULTILINE)[0]
+        cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+        named = {each for cell in cells for each in re.findall(r"`([\w.]+)`", cell)}
+        assert named, name
+        known = _fields(name) | {f"runner.{each}" for each in _fields_of("runner", "local")}
+        assert not named - known, name
+
+
+def _described(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the algorithms of a page with what is said of each."""
+    return parts(DOCS / "algorithms" / f"{page}.md", discovery.names("algorithm"))
 
 
 def test_our_names_beside_those_of_other_libraries_exist() -> None:
@@ -358,6 +368,21 @@ def test_the_site_opens_from_disk_without_a_network(site: Path, browser: Any) ->
 
 
 @pytest.mark.slow
+def test_the_browser_finds_what_people_search_among_the_first_three(site: Path, browser: Any) -> None:
+    browser.open(site / "index.html")
+    search(browser)
+    wrong = {}
+    for page, asked in SEARCHES.items():
+        for words in asked:
+            places = [unquote(hit.partition("#")[0].partition("?")[0]) for hit in found(browser, words)]
+            pages = [Path(place.removeprefix("file://")).relative_to(site).as_posix() for place in places]
+            first = list(dict.fromkeys(pages))[:3]
+            if page.replace(".md", ".html") not in first:
+                wrong[words] = first
+    assert not wrong
+
+
+@pytest.mark.slow
 def test_the_first_hit_answers_what_users_ask(site: Path, browser: Any) -> None:
     browser.open(site / "index.html")
     search(browser)
@@ -371,3 +396,57 @@ def test_the_first_hit_answers_what_users_ask(site: Path, browser: Any) -> None:
         if not page.startswith(ANSWERS) or answer not in unescape(re.sub(r"<[^>]+>", "", text)):
             wrong.append(f"{words}: {page}#{anchor}")
     assert not wrong
+
+
+FITS = """(() => {
+    const wide = document.documentElement.clientWidth, wrong = [];
+    const scrolls = (each) => ["auto", "scroll"].includes(getComputedStyle(each).overflowX);
+    const cut = (each) => {
+        const right = each.getBoundingClientRect().right;
+        for (let box = each.parentElement; box !== document.documentElement; box = box.parentElement) {
+            if (right > box.getBoundingClientRect().right + 1 && getComputedStyle(box).overflowX !== "visible")
+                return !scrolls(box);
+        }
+        return right > wide + 1;
+    };
+    const all = (what) => [...document.querySelectorAll(".md-content " + what)];
+    for (const each of all("table")) if (cut(each)) wrong.push("table " + each.innerText.slice(0, 40));
+    for (const each of all("pre > code"))
+        if (cut(each) || (each.scrollWidth > each.clientWidth + 1 && !scrolls(each)))
+            wrong.push("code " + each.innerText.slice(0, 40));
+    for (const each of all("img"))
+        if (each.getBoundingClientRect().right > each.closest("article").getBoundingClientRect().right + 1)
+            wrong.push("picture " + each.getAttribute("src"));
+    if (document.documentElement.scrollWidth > wide + 1) wrong.push("the page scrolls sideways");
+    return wrong;
+})()"""
+"""Which tables, code and pictures are cut; wide tables and code scroll in their boxes, pictures shrink."""
+WIDE = (
+    "index",
+    "gallery",
+    "install",
+    "guide/runs",
+    "guide/sweeps",
+    "guide/python",
+    "algorithms/sac",
+    "reference/hooks",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_cut(site: Path, browser: Any, width: int) -> None:
+    browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+    wrong = {}
+    for name in (*WIDE, *(f"benchmarks/{page.stem}" for page in sorted(DOCS.glob("benchmarks/*.md")))):
+        browser.open(site / f"{name}.html")
+        wrong[name] = browser.run(FITS)
+    browser.ask("Emulation.clearDeviceMetricsOverride")
+    assert {name: each for name, each in wrong.items() if each} == {}
+
+
+def test_a_picture_leads_to_its_file(hooks: Any) -> None:
+    html = '<p><img alt="A" src="../pictures/a.svg" /></p><p>Text <img src="b.svg"></p>'
+    shown = hooks.on_page_content(html, None, None, None)
+    assert '<p><a href="../pictures/a.svg"' in shown
+    assert 'Text <img src="b.svg"></p>' in shown

@@ -15,11 +15,10 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.sources.gymnasium import GymnasiumConfig, GymnasiumSource
-from maze_core.plugins.base import Plugin
+from maze_core.plugins.base import Plugin, origin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.plugins.python_objects import origin
-from maze_core.plugins.unmet import unmet
+from maze_core.plugins.how_to_install import unmet
 
 
 class Limited(gymnasium.wrappers.TimeLimit):
@@ -185,7 +184,7 @@ def test_environments_need_no_torch():
         "maze_core.envs.builder",
         "maze_core.envs.sources.factory",
         "maze_core.envs.sources.gymnasium",
-        "maze_core.envs.native",
+        "maze_foreign_envs.native",
         "maze_local.pooled_envs",
         "maze_core.envs.serial",
         "maze_local.env_task",

@@ -7,11 +7,11 @@ import gymnasium
 import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_foreign_envs.native import NativeVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.sources.gymnasium import GymnasiumConfig

@@ -11,12 +11,12 @@ ale_py = pytest.importorskip("ale_py", reason="the games need ale-py, which is u
 
 from maze_atari.config import AtariConfig  # noqa: E402
 from maze_atari.source import AtariSource  # noqa: E402
+from maze_foreign_envs.native import NativeVectorEnv  # noqa: E402
 from maze_wrappers.images import area_weights  # noqa: E402
 
 from maze_core.base.errors import ConfigError  # noqa: E402
 from maze_core.base.seeding import EpisodeSeeds, Purpose  # noqa: E402
 from maze_core.envs.builder import EnvBuilder  # noqa: E402
-from maze_core.envs.native import NativeVectorEnv  # noqa: E402
 from maze_core.envs.spaces import allocate, space_specs  # noqa: E402
 
 PLAIN = {"first_frames": 0, "sticky_actions": 0, "fire": False}

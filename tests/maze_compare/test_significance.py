@@ -1,29 +1,8 @@
-"""Statistics of a few runs, against their definitions and an independent implementation."""
+"""Whether the difference of a few runs means anything."""
 
 import numpy as np
 import pytest
-from maze_compare.significance import (
-    aggregate,
-    improvement,
-    interquartile_mean,
-    probability_of_improvement,
-    verdict,
-)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 11, 100])
-def test_the_interquartile_mean_is_scipys_trimmed_mean(count):
-    stats = pytest.importorskip("scipy.stats")
-    values = np.random.default_rng(count).normal(size=(3, count))
-    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25, axis=-1))
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [((1, 2, 3), (0, 1, 1, 5)), ((4,), (4,)), ((2, 2), (1, 3, 2))])
-def test_the_probability_of_improvement_counts_pairs(ours, theirs):
-    pairs = [1 if a > b else 0.5 if a == b else 0 for a in ours for b in theirs]
-    found = probability_of_improvement(np.array(ours), np.array(theirs))
-    assert found == pytest.approx(sum(pairs) / len(pairs))
-    assert probability_of_improvement(np.array(theirs), np.array(ours)) == pytest.approx(1 - found)
+from maze_compare.significance import aggregate, estimate_text, improvement, verdict
 
 
 def test_intervals_cover_what_they_should():
@@ -40,7 +19,7 @@ def test_the_same_runs_give_the_same_interval():
     values = [3.0, 1.0, 4.0, 1.5]
     assert aggregate(values) == aggregate(values)
     assert aggregate([5.0] * 4) == (aggregate([5.0] * 4))
-    assert str(aggregate([5.0] * 4)) == "5"
+    assert estimate_text(aggregate([5.0] * 4)) == "5"
 
 
 @pytest.mark.parametrize("values", [[], [1.0, float("nan"), 2.0], [float("inf")] * 3])

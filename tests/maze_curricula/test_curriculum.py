@@ -114,11 +114,20 @@ BROKEN = {
     "beyond the declared range": (taught("uniform", {"size": [1, 9]}), "beyond what the environment declares"),
     "no range": (taught("uniform", {"size": 3}), "no range"),
     "no seeds": (taught("uniform", {"seed": [-1, 3]}), "no seeds"),
+    "seeds that are no integers": (taught("uniform", {"seed": [0.0, 5.5]}), "no seeds"),
+    "seeds by name": (taught("uniform", {"seed": {"choices": [1, "two"]}}), "no seeds"),
+    "a choice among others": (taught("uniform", {"size": {"choices": [2, 99, 3]}}), "99 is beyond"),
     "bounds": (taught({"name": "success", "low": 0.9, "high": 0.1}), "low"),
     "an unknown key": (taught({"name": "success", "lwo": 0.9}), "lwo"),
+    "levels without end": (taught({"name": "plr", "levels": 10**8}), "levels"),
     "a lesson without an end": (taught({"name": "lessons", "lessons": [{"parameters": {}}] * 2}), "never ends"),
     "a lesson beyond": (taught({"name": "lessons", "lessons": [{"parameters": {"size": 99}}]}, {"size": [2, 4]}), "99"),
     "evaluations of another": ({"evaluation.parameters": {"sise": [2, 3]}}, "does not take sise=2"),
+    "evaluations beyond": (
+        {**taught(), "evaluation.parameters": {"size": [2, 99]}},
+        r"evaluation\.parameters\.size: 99",
+    ),
+    "evaluations of nothing": ({"evaluation.parameters": {"size": []}}, "at least 1 item"),
     "too few evaluations": ({"evaluation.parameters": {"size": [2, 3]}, "evaluation.n_episodes": 1}, "parameters"),
 }
 
@@ -143,25 +152,36 @@ def test_what_the_environment_does_not_take_is_refused(quick, env, parameters, s
         quick(f"tests.corridors:{env}", "sac", taught("uniform", parameters)).train()
 
 
-def test_jobs_take_them_along(quick, whole_state, assert_same):
-    values = {"algorithm.n_epochs": 3, "algorithm.num_actors": 2, **taught("uniform", {"size": [2, 6], "lag": [0, 3]})}
-    whole = quick(CORRIDOR, "impala", values)
+JOBS = {
+    "impala": {"algorithm.num_actors": 2},
+    "appo": {"algorithm.num_actors": 2},
+    "apex": {"algorithm.num_actors": 2, "algorithm.initial_buffer_size": 20, "algorithm.epoch_length": 8},
+    "es": {"algorithm.n_rollouts_per_update": 8},
+}
+
+
+@pytest.mark.parametrize("algorithm", JOBS)
+def test_jobs_take_them_along(quick, whole_state, assert_same, algorithm):
+    values = {"algorithm.n_epochs": 3, **JOBS[algorithm], **taught("uniform", {"size": [2, 6], "lag": [0, 3]})}
+    whole = quick(CORRIDOR, algorithm, values)
     whole.train()
-    parts = quick(CORRIDOR, "impala", values)
+    parts = quick(CORRIDOR, algorithm, values)
     parts.train(1)
     parts.close()
     with RunContext.reopen(parts.run_dir) as again:
         again.train()
     assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))
-    workers = quick(CORRIDOR, "impala", values | {"runner": "local"})
+    workers = quick(CORRIDOR, algorithm, values | {"runner": "local"})
     workers.train()
+    if algorithm == "es":
+        assert_same(whole_state(whole.run_dir), whole_state(workers.run_dir))
     for context in (whole, workers):
         assert len({each.parameters["size"] for each in context.run.statistics.finished if each.parameters}) > 1
 
 
 def test_workers_whose_jobs_do_not_take_them_are_refused(quick):
     with pytest.raises(ConfigError, match="those of its workers"):
-        quick(CORRIDOR, "es", taught()).train()
+        quick(CORRIDOR, "cma_es", taught()).train()
 
 
 @pytest.mark.parametrize(
@@ -170,6 +190,7 @@ def test_workers_whose_jobs_do_not_take_them_are_refused(quick):
         (lambda count: [{"size": 99}] * count, "size=99, beyond 2 to 6"),
         (lambda count: [{"depth": 3}] * count, "parameters of depth, instead of size"),
         (lambda count: [{"size": 3}], "not the parameters of 12 episodes"),
+        (lambda count: [{"size": np.int64(3)}] * count, "by int("),
         (lambda count: 1 // 0, "next of the teacher 'uniform' raised ZeroDivisionError"),
     ],
 )
@@ -185,6 +206,12 @@ def test_a_teacher_that_errs_later_ends_the_run(quick, monkeypatch, wrong, said)
     with pytest.raises(RunError, match=re.escape(said)):
         context.train()
     assert len(calls) == 2
+
+
+def test_metrics_of_a_teacher_that_are_no_numbers_end_the_run(quick, monkeypatch):
+    monkeypatch.setattr(Uniform, "metrics", lambda self: {"level": "high"})
+    with pytest.raises(RunError, match="metrics of the teacher 'uniform' raised ValueError"):
+        quick(CORRIDOR, "a2c", taught()).train()
 
 
 def test_a_metric_that_never_comes_ends_the_run_with_those_that_do(quick):

@@ -167,9 +167,16 @@ def test_lessons_have_their_order():
     assert teacher.metrics() == {"lesson": 0}
     teacher.see(one, {"eval/x": 1})
     assert {each["size"] for each in teacher.next(20)} == {3, 4}
+    teacher.see([], {"eval/x": 1})  # no episode has ended that could have had y
     with pytest.raises(RunError, match="no epoch has 'train/y', but eval/x"):
         teacher.see(one, {"eval/x": 1})
-    teacher.see(one, {"train/y": 0.0})
+    teacher.see(one, {"train/y": 1.0})
+    again = begun(Lessons, LessonsConfig(name="lessons", lessons=lessons))
+    again.load_state(teacher.state())
+    for each in (teacher, again):
+        each.see(one, {"eval/x": 1})  # it has come before
+        each.see(one, {"train/y": 0.0})
+        assert each.metrics() == {"lesson": 2}
     assert {each["size"] for each in teacher.next(200)} == set(range(1, 11))
     teacher.see(one * 9, {})
     assert teacher.metrics() == {"lesson": 2}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from maze_envpool.source import EnvPoolConfig, EnvPoolSource
+from maze_foreign_envs.native import NativeVectorEnv
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.plain_yaml import parse_value
 from maze_core.run.context import RunContext

@@ -185,6 +185,8 @@ def test_new_seeds_follow_their_parents_one_after_the_other(tmp_path, known_plug
         return made
 
     sweep(Pool(size=1), seeds=1)
+    half = tmp_path / "s" / "runs" / ".t000-s1.0123abcd.new"  # of a fork that was killed
+    (half / "checkpoints").mkdir(parents=True)
     made = sweep(Pool(size=3, outcomes={"t000-s1": "failed"}), seeds=2)
     states = {run.name: run.state for run in made.runs}
     heirs = [trial.number for trial in made.trials if trial.parent == 0]
@@ -192,6 +194,7 @@ def test_new_seeds_follow_their_parents_one_after_the_other(tmp_path, known_plug
     assert all(states[f"t{number:03}-s1"] == "failed" for number in heirs)
     assert "t000-s1, from which it goes on, has not finished" in {run.reason for run in made.runs}
     assert states["t001-s1"] == "finished"
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("parent", [3, -1, "0", True])

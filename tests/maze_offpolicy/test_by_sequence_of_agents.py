@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.by_sequence import BySequence
 from maze_onpolicy.collect.assembler import Assembler
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Crowd, Mixed
 

@@ -96,7 +96,7 @@ OWN = """
 import numpy as np
 
 from maze_core.collect.agents.agent import Choice
-from maze_core.collect.agents.exploration import Exploration
+from maze_core.collect.agents.agent import Exploration
 
 
 class Push(Exploration):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
+from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.joint import Joint
 from maze_onpolicy.collect.assembler import Assembler
@@ -12,7 +13,6 @@ from maze_onpolicy.collect.assembler import Assembler
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.data.rollout import Trajectory
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult
 from tests.agents import Team

@@ -7,7 +7,7 @@ import torch
 from maze_onpolicy.learn.rmsprop import RMSprop
 
 from maze_core.base.errors import CheckpointError
-from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers import Adam
 from tests.training.optimizers import groups, parameters, train
 
 

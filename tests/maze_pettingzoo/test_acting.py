@@ -6,13 +6,13 @@ import pytest
 pytest.importorskip("pettingzoo")
 
 import torch
+from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_models.several.acting import SeveralAgents
 from pettingzoo.classic import connect_four_v3, rps_v2
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
-from maze_core.collect.agents.several import SeveralAgents
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.context import RunContext
 

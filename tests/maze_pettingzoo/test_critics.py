@@ -7,12 +7,12 @@ import torch
 pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces.utils import flatdim
+from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import separate_rows
 from tests.maze_pettingzoo.test_adapters import Lives

@@ -7,12 +7,12 @@ pytest.importorskip("pettingzoo")
 
 from gymnasium import spaces
 from maze_devkit.joint import JointEnv
+from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from maze_core.base.errors import MazeError, RunError
 from maze_core.collect.policies.random import RandomPolicy
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.config.base import PluginConfig
 from tests.maze_pettingzoo.games import CHOICES, SEEDS, SPACE, Lives

@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 from maze_devkit.envs import FailingEnv
 from maze_devkit.probes import Workshop
+from maze_foreign_envs.native import NativeVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins import discovery

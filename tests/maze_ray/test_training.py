@@ -57,6 +57,26 @@ def test_ppo_gives_the_same_as_on_dev(quick, whole_state, assert_same):
     assert_same(*(whole_state(context.run_dir) for context in contexts))
 
 
+TAUGHT = {
+    "ppo": ("uniform", {"size": [2, 4], "lag": [0, 3]}, {}),
+    "dqn": ("plr", {"seed": [0, 9]}, {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8}),
+    "es": ("uniform", {"size": [2, 4], "lag": [0, 3]}, {"algorithm.n_rollouts_per_update": 8}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", TAUGHT)
+def test_teachers_choose_the_same_as_on_dev(quick, whole_state, assert_same, algorithm):
+    teacher, parameters, its = TAUGHT[algorithm]
+    values = {**ONE, **its, "algorithm.n_epochs": 3, "callbacks.curriculum.teacher": teacher}
+    values["callbacks.curriculum.parameters"] = parameters
+    contexts = [quick("tests.corridors:Corridor", algorithm, values, runner=runner) for runner in ("dev", RAY)]
+    for context in contexts:
+        context.train()
+        assert any(episode.parameters for episode in context.run.statistics.finished)
+    assert_same(*(whole_state(context.run_dir) for context in contexts))
+
+
 @pytest.mark.slow
 def test_impala_learns(tmp_path):
     overrides = {"evaluation.n_episodes": 4, **ONE}

@@ -15,7 +15,7 @@ from maze_rllib import learners
 from maze_rllib.own_model import PlainView
 
 from maze_core.base.errors import ConfigError
-from maze_core.cli.console.console import header
+from maze_core.cli.console import header
 from maze_core.data.batch import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.run.context import RunContext

@@ -25,8 +25,7 @@ from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.run import Run
 from maze_core.run.saved import saved_run
-from maze_core.run.saved.checkpoint import read_checkpoint
-from maze_core.run.saved.kept_state import KeptState
+from maze_core.run.saved.checkpoint import KeptState, read_checkpoint
 from tests.assemblies import assembly_of
 from tests.bomb import bomb
 from tests.interrupted import interrupted

@@ -257,3 +257,52 @@ def test_seeds_alone_repeat_the_same_settings():
     assert "or, for several seeds of the same settings, --seeds 5" in alone.stderr
     searched = maze("ppo", "--env", "CartPole-v1", "--seeds", "2", "--searcher", "random", "--trials", "3", code=2)
     assert "over: there is nothing to search" in searched.stderr
+
+
+SEVERAL = ["ppo,a2c", "--env", "CartPole-v1", "--env", "Acrobot-v1", "--seeds", "2", "--dir", "s"]
+
+
+def test_several_algorithms_and_environments_each_with_its_preset(pools):
+    made, following = pools
+    following.outcomes = {"t003-s1": "killed"}
+    result = maze(*SEVERAL, code=1)
+    assert [line.split()[:4] for line in result.stdout.splitlines()[:5]] == [
+        ["rank", "trial", "algorithm", "env"],
+        ["1", "t000", "ppo", "CartPole-v1"],
+        ["2", "t002", "a2c", "CartPole-v1"],
+        ["1", "t001", "ppo", "Acrobot-v1"],
+        ["-", "t003", "a2c", "Acrobot-v1"],
+    ]
+    assert "preset" not in result.stdout
+    assert "Next: maze runs aggregate s --normalize range" in result.stdout
+    assert not Path("s/best.yaml").exists()
+    configs = [yaml.safe_load(Path(f"s/runs/t00{n}-s0/config.yaml").read_text())["algorithm"] for n in range(3)]
+    assert len({each["lr"] for each in configs[:2]}) == 2  # a preset for each task
+    following.outcomes = {}
+    maze(*SEVERAL)
+    assert made[-1].started == ["t003-s1"]
+    maze("--dir", "s", "--seeds", "3")
+    assert made[-1].started == [f"t00{n}-s2" for n in range(4)]
+
+
+def test_of_several_algorithms_the_best_one_is_the_preset_s(pools):
+    result = maze("ppo,a2c", "--env", "CartPole-v1", "--over", "algorithm.gamma=0.9,0.99", "--dir", "s")
+    best = yaml.safe_load(Path("s/best.yaml").read_text())["algorithm"]["name"]
+    assert f"maze train {best} --env CartPole-v1 --preset s/best.yaml" in result.stdout
+    assert "t003" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ppo,ppo", "--env", "CartPole-v1"], "over.algorithm.name: contains a value twice"),
+        (["ppo,", "--env", "CartPole-v1"], "algorithm"),
+        (["ppo,a2d", "--env", "CartPole-v1"], "unknown algorithm 'a2d'"),
+        (["ppo", "--env", "CartPole-v1", "--env", "CartPol-v1"], "CartPol-v1"),
+        (["ppo,a2c", "--env", "CartPole-v1", "--over", "algorithm.name=ppo,dqn"], "over.algorithm.name: appears twice"),
+        (["ppo,a2c", "--env", "CartPole-v1", "--set", "algorithm.name=dqn"], "both fixed and searched"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_first_run(pools, arguments, said):
+    assert said in maze(*arguments, "--dir", "s", code=2).stderr
+    assert not Path("s").exists()

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from maze_sweep.api import read_sweep, run_sweep
+from maze_sweep.ranking import to_frame
 
 PLAN = {
     "algorithm": "ppo",
@@ -39,3 +40,8 @@ def test_a_loop_over_sweeps_ends_with_the_one_that_was_interrupted(tmp_path, num
     assert "finished" not in states[1:]
     done = run_sweep(PLAN, tmp_path / "sweep", jobs=2)
     assert [run.state for run in done.runs] == ["finished"] * 2
+    if number == signal.SIGINT and pytest.importorskip("pandas"):
+        table = to_frame(done)
+        assert table["algorithm.lr"].tolist() == [1e-3, 1e-2]
+        assert table["eval/return_mean"].tolist() == [value for each in done.trials for value in each.values(done.plan)]
+        assert table["state"].tolist() == ["finished"] * 2

@@ -5,6 +5,10 @@ from types import SimpleNamespace as Made
 
 import pytest
 from maze_sweep.pace import Pace, share_done, words
+from maze_sweep.searchers.asha import ASHAConfig, ASHASearcher
+from maze_sweep.searchers.base import Done, Search, Whole
+from maze_sweep.searchers.hyperband import HyperbandConfig, HyperbandSearcher
+from maze_sweep.searchers.space import Range
 from maze_sweep.trials import SweepRun
 
 
@@ -14,7 +18,9 @@ def made_sweep(*runs, total=4, steps=100):
     its = [SweepRun("", 0, Path(), Path(), state) for state, _ in runs]
     for run, (_, done) in zip(its, runs, strict=True):
         run.epochs += [{"epoch": 1, "env_steps": done}] if done != 0 else []
-    return Made(trials=[Made(until=None, config=config, runs=its)], total_runs=total)
+    return Made(
+        trials=[Made(until=None, config=config, runs=its)], total_runs=total, searcher=Made(length=lambda: None)
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,27 @@ def made_sweep(*runs, total=4, steps=100):
 )
 def test_running_runs_count_by_their_steps(runs, share):
     assert share_done(made_sweep(*runs)) == pytest.approx(share)
+
+
+def test_runs_that_train_further_count_more():
+    """27 points of `asha` to 100 steps, of which the three best go on to 300, and one of these to 900."""
+    asha = ASHASearcher(ASHAConfig(name="asha", rungs=3, workers=1))
+    asha.setup(Search({"a": Range(0.0, 1.0)}, 0, 9, True, Path(), whole := Whole(900.0, "steps")))
+    assert asha.length() == 9 * 100 + 3 * 200 + 600
+    trials, plan = [], Made(seeds=[0, 1])
+    sweep = Made(trials=trials, searcher=asha, whole=whole, plan=plan, total_runs=26)
+    shares = []
+    while not isinstance(point := asha.ask(len(trials)), Done):
+        number, ended = len(trials), [SweepRun("", 0, Path(), Path(), "finished") for _ in plan.seeds]
+        trials.append(Made(until=asha.until(number), parent=asha.parent(number), config=Made(), runs=ended))
+        asha.tell(number, point, point["a"])
+        shares.append(share_done(sweep))
+    assert shares[0] == pytest.approx(100 / 2100)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    whole_bands = HyperbandSearcher(HyperbandConfig(name="hyperband", rungs=2))
+    whole_bands.setup(Search({"a": Range(0.0, 1.0)}, 0, None, True, Path(), Whole(900.0, "steps")))
+    assert whole_bands.length() == 3 * 300 + 600 + 2 * 900
 
 
 def test_runs_without_an_end_count_when_they_end():

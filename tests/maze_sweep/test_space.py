@@ -87,6 +87,16 @@ def test_what_is_refused(text, message):
 def test_values_stay_inside_their_range(low, factor, log, share):
     high = low * factor
     assert low <= Range(low, high, log).at(share) <= high
+    assert low <= Range(low, high, log).drawn(share) <= high
+
+
+@pytest.mark.parametrize("ends", [Range(1, 4), Range(-2, 1), Range(1, 4, log=True)])
+def test_integers_are_drawn_from_parts_of_a_range_that_are_alike(ends):
+    drawn = [ends.drawn((each + 0.5) / 12_000) for each in range(12_000)]
+    wide = [math.log((n + 0.5) / (n - 0.5)) if ends.log else 1 for n in range(ends.low, ends.high + 1)]
+    for number, width in zip(range(ends.low, ends.high + 1), wide, strict=True):
+        assert drawn.count(number) / 12_000 == pytest.approx(width / sum(wide), abs=1e-3)
+        assert ends.drawn(ends.share(number)) == number
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.turns import Carousel
+from maze_models.several.actor_policy import ActorPolicy
 from maze_onpolicy.data.pieces import critic_memory_after
 from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
@@ -18,7 +19,6 @@ from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.several.actor_policy import ActorPolicy
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.run.context import RunContext
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.data.sequences import Sequences
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from gymnasium import spaces
+from maze_offpolicy import EpsilonGreedy
 from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.collect.replay_memory import ReplayMemory
 from maze_offpolicy.learn.targets import Target
@@ -20,7 +21,6 @@ from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, Policy, Run, hookimpl
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
-from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.data.sequences import Sequences
 from maze_core.envs.builder import EnvBuilder

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from maze_offpolicy import EpsilonGreedy
 from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.learn.targets import Target
 from maze_offpolicy.replay.joint import Joint
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, Policy, Run, hookimpl
 from maze_core.base.seeding import Purpose, generator
-from maze_core.collect.agents.exploration import EpsilonGreedy
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 

@@ -17,7 +17,7 @@ from maze_core.plugins.config.explain import explain
 from maze_core.plugins.config.presets import Preset, PresetFolder, presets
 from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.discovery import overlay
-from maze_core.run.callbacks.early_stopping import EarlyStopping
+from maze_core.run.callbacks import EarlyStopping
 
 
 class Inner(ConfigModel):

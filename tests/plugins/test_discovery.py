@@ -30,7 +30,7 @@ def test_a_name_far_from_all_lists_what_is_installed():
         discovery.load("callback", "zzzzzz")
 
 
-@pytest.mark.parametrize("name", ["os.path", "os:system", "maze_core.cli.console.console:Console", "../x", ""])
+@pytest.mark.parametrize("name", ["os.path", "os:system", "maze_core.cli.console:Console", "../x", ""])
 def test_a_dotted_path_is_no_name(name):
     with pytest.raises(ConfigError, match="unknown callback"):
         discovery.load("callback", name)

@@ -24,6 +24,7 @@ TOOLS = (
     "maze_foreign_envs",
     "maze_learners",
     "maze_minari",
+    "maze_notebook",
     "maze_optuna",
     "maze_pettingzoo",
     "maze_pictures",
@@ -36,6 +37,7 @@ TOOLS = (
     "maze_video",
     "maze_serve",
     "maze_view",
+    "maze_wrappers",
     "maze_zoo",
 )
 """Commands, tools, bridges to other frameworks and further learners do a part of the core's work and are released

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_foreign_envs.native import NativeVectorEnv
 from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.runner import LocalConfig, LocalRunner
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs

@@ -6,7 +6,7 @@ from maze_compile import compiled
 from torch import nn
 
 from maze_core import Plugin, hookimpl
-from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers import Adam
 
 SMALL = {"algorithm.epoch_length": 4, "algorithm.n_epochs": 4, "closed_form": False}
 REPLAY = {**SMALL, "algorithm.initial_buffer_size": 40, "algorithm.batch_size": 16}

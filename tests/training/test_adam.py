@@ -10,8 +10,7 @@ from maze_onpolicy.learn.rmsprop import RMSprop
 
 from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.base.saved_state import check_state, form_of
-from maze_core.learn.optimizers.adam import Adam
-from maze_core.learn.optimizers.settings import saved_optimizer
+from maze_core.learn.optimizers import Adam, saved_optimizer
 from tests.forked import Forked
 from tests.training.optimizers import groups, parameters, train
 

@@ -14,9 +14,8 @@ from maze_core.collect.collector import put
 from maze_core.learn import answers
 from maze_core.run.episodes.statistics import EpochStatistics
 from maze_core.run.progress import whole
-from maze_core.run.saved.checkpoint import read_checkpoint, write_checkpoint
+from maze_core.run.saved.checkpoint import decode_state, encode_state, read_checkpoint, write_checkpoint
 from maze_core.run.saved.saved_run import resume
-from maze_core.run.saved.state_files import decode_state, encode_state
 
 
 def algorithm(**methods):

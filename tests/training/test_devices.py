@@ -8,7 +8,7 @@ from torch import nn
 
 from maze_core import Plugin, RunContext, hookimpl
 from maze_core.base.seeding import restore_generator
-from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers import Adam
 from maze_core.models.blocks import for_evaluation, in_evaluation_mode
 from maze_core.run.saved.checkpoint import read_checkpoint, write_checkpoint
 

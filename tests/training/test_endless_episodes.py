@@ -13,17 +13,17 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_foreign_envs.native import NativeVectorEnv
 from maze_recordings.rollouts import roll_out, task_of_plugin
 from typer.testing import CliRunner
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.cli.main import app
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import Episode
 from maze_core.plugins.config.assembly import part_config
-from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import evaluate_policy
+from maze_core.run.episodes.run_evaluation import EndlessEpisodes
 from tests.interrupted import interrupted
 
 ENDLESS = "CliffWalking-v1"

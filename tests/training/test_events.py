@@ -9,10 +9,8 @@ import pytest
 from maze_core.envs.events.event import EventSummary
 from maze_core.envs.events.histograms import Histogram
 from maze_core.envs.vector import Episode
-from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
-from maze_core.run.episodes.statistics import EpochStatistics
-from maze_core.run.saved.checkpoint import read_checkpoint
-from maze_core.run.saved.state_files import decode_state, encode_state
+from maze_core.run.episodes.statistics import EpochStatistics, event_histograms, event_statistics
+from maze_core.run.saved.checkpoint import decode_state, encode_state, read_checkpoint
 from tests.market import Market
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from maze_foreign_envs.native import NativeVectorEnv
 from maze_recordings.episode_recorder import play
 
 from maze_core.base.errors import RunError
@@ -12,7 +13,6 @@ from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import mask_size
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.normalizer import Estimation, ObservationNormalizer
 from maze_core.plugins.base import Plugin

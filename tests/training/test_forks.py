@@ -154,6 +154,8 @@ def test_a_fork_of_what_is_damaged_is_refused(quick, tmp_path):
     rows.write_bytes(kept)
     with pytest.raises(ConfigError, match="is not empty"):
         RunContext.fork(parent.run_dir, MORE, new_dir=parent.run_dir)
+    with pytest.raises(ConfigError, match="in the folder of the other run"):
+        RunContext.fork(parent.run_dir, MORE, new_dir=parent.run_dir / "checkpoints" / "other")
     (parent.run_dir / "checkpoints/last/state.json").write_text("{}")
     with pytest.raises(CheckpointError, match="damaged"):
         RunContext.fork(parent.run_dir, MORE)

@@ -3,7 +3,7 @@
 from maze_ppo.ppo import PPO
 
 from maze_core import hookimpl
-from maze_core.learn.several_learners import declares_learners
+from maze_core.learn.taken_over import declares_learners
 
 
 def test_what_a_class_above_declares_does_not_hold_for_another_loss():

@@ -10,7 +10,7 @@ from maze_offpolicy.learn.targets import Target
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, RunContext, hookimpl
 from maze_core.base.errors import PluginError, RunError
-from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers import Adam
 from maze_core.plugins.config import params
 
 

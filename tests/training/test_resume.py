@@ -13,7 +13,7 @@ from maze_devkit.probes import Workshop
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.cli.console.console import next_commands
+from maze_core.cli.console import next_commands
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import assemble, load_run_config
 from maze_core.plugins.config.record import read_record, write_record

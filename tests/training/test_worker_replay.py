@@ -23,8 +23,8 @@ from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.run.progress import LiveProgress
 from maze_core.run.saved.checkpoint import read_checkpoint
-from maze_core.run.state import LiveProgress
 from tests.forgetful import Forgetful
 from tests.interrupted import interrupted
 from tests.killed import kill_after, start

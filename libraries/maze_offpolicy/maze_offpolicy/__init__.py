@@ -8,6 +8,7 @@ from maze_core.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from maze_offpolicy.collect.action_noise import ActionNoise as ActionNoise
+    from maze_offpolicy.collect.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
     from maze_offpolicy.collect.exploring import NoiseColor as NoiseColor
     from maze_offpolicy.collect.exploring import NoiseName as NoiseName
     from maze_offpolicy.collect.exploring import NoiseSteps as NoiseSteps
@@ -58,6 +59,7 @@ _HOMES = {
     "Coloured": "maze_offpolicy.collect.noise_processes",
     "DeterministicTargets": "maze_offpolicy.learn.deterministic",
     "Drawn": "maze_offpolicy.replay.selectors",
+    "EpsilonGreedy": "maze_offpolicy.collect.epsilon_greedy",
     "FrameStack": "maze_offpolicy.replay.frames",
     "Joint": "maze_offpolicy.replay.joint",
     "JointActions": "maze_offpolicy.models.joint_actions",

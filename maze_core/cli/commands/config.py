@@ -1,4 +1,4 @@
-"""`maze config`: the configuration of a run, saved or about to be, and its schema."""
+"""`maze config`: the configuration of a run, saved or about to be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from maze_core.cli import output
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Show configurations and their schema.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Show configurations.")
 
 
 @app.command()
@@ -40,7 +40,7 @@ def show(
     from maze_core.plugins.config.assembly import assemble, dump, load_run_config
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
     from maze_core.plugins.config.plain_yaml import read_yaml
-    from maze_core.plugins.config.preset_paths import experiment as experiment_file
+    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.run.saved.addresses import run_at
     from maze_core.run.saved.run_dir import no_run
 
@@ -58,25 +58,3 @@ def show(
         output.print_json(whole.model_dump(mode="json"))
     else:
         typer.echo(dump(whole), nl=False)
-
-
-@app.command()
-def schema(
-    algorithm: Annotated[
-        str | None, typer.Argument(metavar="[ALGORITHM]", help="The only algorithm.", show_default=False)
-    ] = None,
-    env_source: Annotated[str | None, typer.Option(metavar="NAME", help="The only env source plugin.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="The only model plugin.")] = None,
-    runner: Annotated[str | None, typer.Option(metavar="NAME", help="The only runner plugin.")] = None,
-) -> None:
-    """Print the JSON Schema of configuration files, with the parameters of all installed plugins.
-
-    \b
-    Examples:
-      maze config schema > maze.schema.json
-      maze config schema ppo > ppo.schema.json
-    """
-    from maze_core.plugins.config.schema import file_schema
-
-    given = {"algorithm": algorithm, "env": env_source, "model": model, "runner": runner}
-    output.print_json(file_schema({kind: name for kind, name in given.items() if name is not None}))

@@ -118,8 +118,7 @@ def _page(info: PluginInfo) -> dict[str, Any]:
         return page
     from maze_core.plugins import discovery
     from maze_core.plugins.config.flags import flags
-    from maze_core.plugins.config.preset_paths import preset_paths
-    from maze_core.plugins.config.presets import named_presets, package, presets_of_source
+    from maze_core.plugins.config.presets import named_presets, package, preset_paths, presets_of_source
     from maze_core.plugins.hookspecs import HookSpecs
 
     plugin = discovery.load(info.kind, info.name)

@@ -56,7 +56,7 @@ class _Algorithms(TyperGroup):
             words = [each.partition("=")[2] if each.partition("=")[0] in _NAMING else each for each in others]
             named = next((each for each in words if each in self.list_commands(ctx)), None)
             if experiment is not None and named is None:
-                from maze_core.plugins.config.preset_paths import experiment_algorithm
+                from maze_core.plugins.config.presets import experiment_algorithm
 
                 return super().parse_args(ctx, [experiment_algorithm(experiment, "maze train"), *args])
             rest = [each for each in args if each != named and each.partition("=")[0] not in _NAMING]
@@ -74,7 +74,7 @@ class _Algorithms(TyperGroup):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """List the experiments that there are."""
-        from maze_core.plugins.config.preset_paths import experiments
+        from maze_core.plugins.config.presets import experiments
 
         if found := experiments():
             with formatter.section("Experiments"):
@@ -134,7 +134,7 @@ def _train_algorithm(
 ) -> None:
     from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import Assembly
-    from maze_core.plugins.config.preset_paths import experiment as experiment_file
+    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.plugins.config.raw import assignments_of, check_set_once
     from maze_core.plugins.config.record import CONFIG
     from maze_core.run.saved.run_dir import find_run

@@ -1,10 +1,11 @@
-"""The contract of agents: observations of N environments in, actions out, whatever chooses them."""
+"""The contract of agents: observations of N environments in, actions out, whatever chooses and changes them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,68 @@ class Agent(ABC):
 
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions besides the parameters: memory and random states."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
+        """Restore the result of `state()`."""
+
+
+class SeveralAgents(Protocol):
+    """A trained policy that acts for the agents of an environment; each has its own memory, if the policy has one.
+
+    agents = context.agents()
+    agents.reset()
+    action = agents.act("player_0", observation)
+    """
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the agents."""
+
+    def reset(self) -> None:
+        """Forget the last episode. Call it where an episode begins."""
+
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """Where the block raises, remember nothing of what was seen in it. Planners are left as they are."""
+
+    def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
+        """Return an agent's action for the next observation at which it acts, both in its own spaces.
+
+        Args:
+            name: the agent.
+            observation: as the environment has it: of PettingZoo, the one that `last()` or `step` returns.
+            info: the agent's info, where it holds the action mask.
+
+        Raises:
+            ConfigError: there is no such agent, or the observation is refused.
+        """
+
+
+Change = Callable[[Choice, "Tree"], Choice]
+"""Changes a choice by random numbers that were drawn before, leaves [N, …]. To be sent to other processes."""
+
+
+class Exploration(ABC):
+    """Changes the actions that a policy chose for N environments."""
+
+    @abstractmethod
+    def explore(self, obs: Tree, choice: Choice) -> Choice:
+        """Return the actions to take. `obs`: what `choice` was made from, leaves [N, …]."""
+
+    @property
+    def change(self) -> Change | None:
+        """What changes actions by the result of `ahead` just as `explore` does, where workers collect.
+
+        None: what is drawn depends on observations or on more, and the environments are stepped in lockstep.
+        """
+        return None
+
+    def ahead(self, steps: int, rows: int) -> Tree:
+        """Draw the random numbers of the next steps of N = `rows` environments for `change`, leaves [steps, N, …]."""
+        raise NotImplementedError(f"{type(self).__name__} draws step by step")
+
+    def state(self) -> dict[str, Any]:
+        """Return what decides the next changes, such as random states."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`

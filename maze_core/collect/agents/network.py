@@ -26,7 +26,7 @@ from maze_core.models.memory import hears, remembers
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
-    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.agent import Exploration
     from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.masks import MaskCheck
     from maze_core.envs.vector import VectorEnv

@@ -90,7 +90,7 @@ def _imported(kind: str, name: str) -> type[Any]:
 
 def _base(kind: str) -> type[Any]:
     if kind == _EXPLORATION:
-        from maze_core.collect.agents.exploration import Exploration
+        from maze_core.collect.agents.agent import Exploration
 
         return Exploration
     return _BASES[kind]

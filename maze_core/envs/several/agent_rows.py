@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError
+from maze_core.envs.checks import check_apart
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.masks import mask_leaves, masks_among
 from maze_core.envs.several.actors import ACTOR, CRITIC, ELAPSED, TURN, ActorId
 from maze_core.envs.spaces import ROLES, flatten_space, leaves, members_of
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
@@ -198,3 +200,22 @@ def _declared(env: MultiAgentEnv) -> dict[str, ActorSpaces]:
                 raise ConfigError(f"the agent {agent!r} has no {role} space", "env")
             leaves(declared[agent], role)  # unsupported spaces cannot always be compared
     return {agent: ActorSpaces(env.observation_spaces[agent], env.action_spaces[agent]) for agent in env.agents}
+
+
+def built_alike(
+    make: Callable[[int], MultiAgentEnv], indices: range, agent_ids: bool
+) -> tuple[list[MultiAgentEnv], AgentRowCodec]:
+    """Build the copies, and what their rows hold; when one fails, close those already built."""
+    envs: list[MultiAgentEnv] = []
+    rows: list[AgentRowCodec] = []
+    try:
+        for index in indices:
+            envs.append(make(index))
+            rows.append(AgentRowCodec(envs[-1], agent_ids=agent_ids))
+            if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
+                raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
+        check_apart(envs)
+    except BaseException:
+        release(*envs)
+        raise
+    return envs, rows[0]

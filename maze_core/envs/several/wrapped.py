@@ -13,7 +13,7 @@ import numpy as np
 from maze_core.base.errors import ConfigError
 from maze_core.envs.checks import check_info
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
-from maze_core.envs.wrappers.carry import LastingLayer, lasting_layers, layers
+from maze_core.envs.wrappers import LastingLayer, lasting_layers, layers
 
 Env = gymnasium.Env[Any, Any]
 Wrap = Callable[[Env], Env]

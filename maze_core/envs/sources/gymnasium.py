@@ -149,7 +149,7 @@ def other_maker(env_id: str) -> Maker | None:
     module, colon, name = env_id.rpartition(":")
     if not colon:
         return None
-    from maze_core.envs.sources.known_ids import missing_source
+    from maze_core.envs.sources.failures import missing_source
 
     if advice := missing_source(env_id):
         raise ConfigError(f"no installed env source has {shown(env_id)}", "env.id", advice)

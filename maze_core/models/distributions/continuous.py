@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.envs.spaces import float_bounds, is_narrow
-from maze_core.models.distributions.base import sum_last
-from maze_core.models.distributions.noise import DRAWS, draw
+from maze_core.models.distributions.base import DRAWS, draw, sum_last
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Box
 
-    from maze_core.models.distributions.noise import Noise
+    from maze_core.models.distributions.base import Noise
 
 LOG_2 = math.log(2.0)
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch.nn import functional as F
 
-from maze_core.models.distributions.noise import DRAWS
+from maze_core.models.distributions.base import DRAWS
 
 if TYPE_CHECKING:
     from torch import Tensor

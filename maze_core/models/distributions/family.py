@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import PluginError
 from maze_core.models.blocks import Dense
-from maze_core.models.distributions.base import Distribution
+from maze_core.models.distributions.base import DRAWS, Distribution, Noise, draw, row_shape
 from maze_core.models.distributions.continuous import BoxScale
-from maze_core.models.distributions.noise import DRAWS, Noise, draw, row_shape
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:

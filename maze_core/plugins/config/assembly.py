@@ -17,14 +17,20 @@ from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.env_door import EnvSources
 from maze_core.plugins.config.own_classes import by_path, check_classes
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
-from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
-from maze_core.plugins.config.preset_paths import preset_paths
-from maze_core.plugins.config.presets import Preset, choose, package, preset_file
+from maze_core.plugins.config.preferences import (
+    DEFAULT_CALLBACKS,
+    OBSERVERS,
+    names_patience,
+    says_its_end,
+    with_preferences,
+    without_patience,
+    without_uninstalled,
+)
+from maze_core.plugins.config.presets import Preset, choose, package, preset_file, preset_paths
 from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge, parse_assignment
 from maze_core.plugins.config.record import LIBRARIES, changed_since
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.validation import Validation
-from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.permissions import Permissions

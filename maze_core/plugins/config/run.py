@@ -24,6 +24,7 @@ from maze_core.plugins.config.schedules import Schedule, filled_in
 
 Value = bool | int | float | str
 """Of a parameter of an environment."""
+Several = Annotated[tuple[Value, ...], Field(min_length=1)]
 
 
 class AlgorithmConfig(PluginConfig):
@@ -63,7 +64,7 @@ class EvaluationConfig(ConfigModel):
     max_episode_steps: PositiveInt | None = 108_000
     """Steps after which an evaluation episode is cut, for environments without a time limit. It counts with its return
     so far. None: never. The default is the limit of Atari without frame skip, the longest in common use."""
-    parameters: Annotated[tuple[dict[str, Value], ...] | dict[str, tuple[Value, ...]], Outside.ARGUMENTS] = ()
+    parameters: Annotated[tuple[dict[str, Value], ...] | dict[str, Several], Outside.ARGUMENTS] = ()
     """Parameters of the environment that the episodes have in turn: a list such as `[{size: 9}, {size: 16}]`, or a grid
     such as `{size: [9, 16], wind: [0, 1]}`. The metrics have each, as `eval/size=16/return_mean`. Empty: the
     environment is as it was built."""
@@ -81,7 +82,8 @@ class EvaluationConfig(ConfigModel):
         """The parameters, with a grid written out."""
         if isinstance(self.parameters, tuple):
             return self.parameters
-        return tuple(dict(zip(self.parameters, row, strict=True)) for row in product(*self.parameters.values()))
+        rows = product(*self.parameters.values()) if self.parameters else ()
+        return tuple(dict(zip(self.parameters, row, strict=True)) for row in rows)
 
 
 class ScoreConfig(ConfigModel):

@@ -12,9 +12,9 @@ from pydantic_core import core_schema
 
 from maze_core.base.errors import RunError, combined
 from maze_core.plugins import discovery
+from maze_core.plugins.base import origin
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.raw import beginning_at
-from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

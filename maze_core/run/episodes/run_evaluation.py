@@ -1,4 +1,4 @@
-"""The evaluations of a run: how many episodes, from which seeds, and what is reported of them."""
+"""The evaluations of a run: how many episodes, from which seeds, what is reported of them, and what of endless ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import torch
 from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.process_state import isolated_rng, torch_threads
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.base.terminal_text import counted
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.vector import copies_of
-from maze_core.envs.wrappers.carry import cycled
-from maze_core.run.episodes.endless import EndlessEpisodes
+from maze_core.envs.vector import Episode, copies_of
+from maze_core.envs.wrappers import cycled
 from maze_core.run.episodes.evaluation import EvaluationInterrupted, evaluate_policy
-from maze_core.run.episodes.event_statistics import event_histograms
-from maze_core.run.episodes.statistics import by_parameters, summarize
+from maze_core.run.episodes.statistics import by_parameters, event_histograms, summarize
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import Episode, VectorEnv
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
+
 
 FINAL_EVALUATION = 0
 """Number of the final evaluation; the evaluation of an epoch has the epoch's number, from 1."""
@@ -154,3 +154,55 @@ class RunEvaluation:
 
     def _episode_seeds(self, number: int) -> EpisodeSeeds:
         return EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride=copies_of(self._env))
+
+
+_SECONDS = 20.0
+"""Report only evaluations that take longer than this …"""
+_STEPS = 10_000
+"""… with an episode of more steps than this."""
+WAY_OUT = "To set a time limit: --set env.max_episode_steps=…, or the wrapper time_limit"
+
+
+class EndlessEpisodes:
+    """Reports, once each, that an endless episode slows an evaluation, and that episodes were cut."""
+
+    def __init__(self, limit: int | None, warn: Callable[[str], None]) -> None:
+        self._limit, self._warn = limit, warn
+        self._reported: set[str] = set()
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Start the clock of an evaluation."""
+        self._began = time.monotonic()
+
+    def watch(self, steps: int) -> None:
+        """Warn if the evaluation is slow; `steps`: length of the longest unfinished episode."""
+        if steps < _STEPS or time.monotonic() - self._began < _SECONDS:
+            return
+        end = "there is no limit" if self._limit is None else f"it will be cut at step {self._limit:,}"
+        self._report("long", f"an evaluation episode is at step {steps:,} and has not ended; {end}")
+
+    def cut(self, episodes: Sequence[Episode]) -> dict[str, float]:
+        """Return the number of episodes cut at the limit as metric `eval/episodes_cut`; empty if there are none."""
+        count = episodes_cut(episodes, self._limit)
+        if count:
+            self._report("cut", cut_message(count, len(episodes), self._limit))
+        return {"eval/episodes_cut": float(count)} if count else {}
+
+    def _report(self, what: str, message: str) -> None:
+        if what not in self._reported:
+            self._reported.add(what)
+            self._warn(f"note: {message}. {WAY_OUT}.")
+
+
+def episodes_cut(episodes: Sequence[Episode], limit: int | None) -> int:
+    """Return how many of the episodes reached the limit."""
+    return 0 if limit is None else sum(episode.length >= limit for episode in episodes)
+
+
+def cut_message(count: int, total: int, limit: int | None) -> str:
+    """Return the message about episodes that were cut."""
+    return (
+        f"{count} of {counted(total, 'episode')} cut at step {limit or 0:,} (evaluation.max_episode_steps) and counted"
+        " with the return so far"
+    )

@@ -1,10 +1,12 @@
-"""Statistics of finished episodes and of other values of an epoch."""
+"""Statistics of finished episodes, of their events, and of other values of an epoch."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from maze_core.base.errors import PluginError
 from maze_core.base.metrics import as_number, deviation, mean
@@ -12,11 +14,12 @@ from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, che
 from maze_core.base.terminal_text import shown
 from maze_core.envs.parameters import Plain
 from maze_core.envs.vector import Episode
-from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import Values
+    from maze_core.envs.events.event import EventSummary
     from maze_core.envs.events.histograms import Histogram
+    from maze_core.envs.vector import Episode
 
 
 class _Events:
@@ -139,3 +142,63 @@ def _episode(
 
         events = EventSummary.load(events)
     return Episode(index, number, total, length, metrics, events, values)
+
+
+_NUMBERS: dict[str, Callable[[np.ndarray], np.floating]] = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "min": np.min,
+    "max": np.max,
+}
+_ADDED_UP = ("count", "sum")
+# Aggregators that are 0 where nothing was reported; the others are unknown there.
+
+
+def event_statistics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
+    """Return metrics such as `train/event/sale/sum_mean`: an aggregator of episodes applied to their statistics.
+
+    Those without any value are missing.
+    """
+    found: dict[str, float] = {}
+    for name, (values, aggregators) in _over_episodes(episodes).items():
+        for aggregator in aggregators:
+            if aggregator in _NUMBERS and len(values):
+                with np.errstate(over="ignore"):
+                    found[f"{prefix}/{name}_{aggregator}"] = float(_NUMBERS[aggregator](values))
+    return found
+
+
+def event_histograms(episodes: Sequence[Episode], prefix: str) -> dict[str, Histogram]:
+    """Return histograms of single values (`…/histogram`) and of the episodes' statistics (`…/sum_histogram`)."""
+    found: dict[str, Histogram] = {}
+    reported = _reported(episodes)
+    if not reported:
+        return found
+    from maze_core.envs.events.histograms import Histogram
+
+    for events in reported:
+        for name, histogram in events.histograms.items():
+            found.setdefault(f"{prefix}/{name}", Histogram()).merge(histogram)
+    for name, (values, aggregators) in _over_episodes(episodes).items():
+        if "histogram" in aggregators and len(values):
+            found[f"{prefix}/{name}_histogram"] = Histogram.of(values)
+    return found
+
+
+def _over_episodes(episodes: Sequence[Episode]) -> dict[str, tuple[np.ndarray, tuple[str, ...]]]:
+    """Return the known values of each statistic, and its aggregators.
+
+    An event that an actor did not report in an episode counts as 0 there, if the statistic is a count or a sum.
+    """
+    reported = _reported(episodes)
+    aggregators = {name: each for events in reported for name, each in events.epoch.items()}
+    found = {}
+    for name in sorted(aggregators):
+        unknown = 0.0 if name.rpartition("/")[2] in _ADDED_UP else np.nan
+        values = np.array([events.values.get(name, unknown) for events in reported])
+        found[name] = (values[~np.isnan(values)], aggregators[name])
+    return found
+
+
+def _reported(episodes: Sequence[Episode]) -> list[EventSummary]:
+    return [episode.events for episode in episodes if episode.events is not None]

@@ -44,6 +44,8 @@ def fork_directory(parent: Path, run_dir: Path | None = None, checkpoint: str = 
         CheckpointError: the checkpoint is missing or damaged, or rows of its replay are.
     """
     parent = find_run(parent)
+    if run_dir is not None and parent.resolve() in run_dir.resolve().parents:
+        raise ConfigError(f"{run_dir} is in the folder of the other run", "--run-dir", "Name a folder elsewhere.")
     record, saved = read_record(parent), read_checkpoint(checkpoint_folder(parent, checkpoint))
     child = claim_neighbour(parent, "fork") if run_dir is None else claim_folder(run_dir)
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from maze_atari.config import AtariConfig
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.base.terminal_text import shown
-from maze_core.envs.wrappers.carry import VectorRewardMeter
+from maze_core.envs.wrappers import VectorRewardMeter
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maze_compare.aggregate_command import aggregate
 from maze_core.cli import output
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from maze_compare.rivals import Rival
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, compare and plot runs.")
+app.command()(aggregate)
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Metric = Annotated[str, typer.Option(metavar="NAME", help="A metric of metrics.jsonl.")]
@@ -84,7 +86,7 @@ def list_runs(
       maze runs list --tree
     """
 
-    _check("--sort", sort, list(_SORTS))
+    check("--sort", sort, list(_SORTS))
     whole, damaged = _runs(folders or [Path("runs")], env, algorithm, where, state)
     whole.sort(key=_SORTS[sort], reverse=reverse)
     scored = _rivals(policy, whole)
@@ -135,10 +137,9 @@ def compare(
     from maze_compare.groups import differing, group, no_metric
     from maze_core.base.metrics import RETURN
 
-    found = _some(_records(runs, env, algorithm, where))
+    found = matching(runs, env, algorithm, where)
     if metric is None:
-        judged = {run.judged_by for run in found}
-        metric, lower = judged.pop() if len(judged) == 1 else (RETURN, False)
+        metric, lower = score_of(found, None)
         minimize = minimize or lower
     groups = ranked(group(found), metric, minimize)
     if metric != RETURN and all(run.value(metric, "last") is None for each in groups for run in each.runs):
@@ -184,9 +185,9 @@ def plot(
     from maze_core.base.terminal_text import counted
 
     axes: tuple[Axis, ...] = ("env_steps", "seconds", "updates", "epoch")
-    _check("--x", x, axes)
+    check("--x", x, axes)
     axis = next(each for each in axes if each == x)
-    found = _some(_records(runs, env, algorithm, where))
+    found = matching(runs, env, algorithm, where)
     lines = curves(group(found), metric, axis, smooth)
     scores = {each.title: each.value for each in _rivals(policy, found, metric)}
     draw(lines, metric, axis, out, title or ", ".join(sorted({run.env for run in found})), scores)
@@ -226,7 +227,7 @@ def watch(
     from maze_core.run.saved.run_dir import no_run
 
     if state is not None:
-        _check("--state", state, (*get_args(State), "damaged"))
+        check("--state", state, (*get_args(State), "damaged"))
     places = folders or [Path("runs")]
     for place in places:
         if not place.is_dir():
@@ -238,6 +239,25 @@ def watch(
         return env in (None, run.env) and algorithm in (None, run.algorithm) and state in (None, run.state)
 
     watch_runs(Runs(places, wanted).read, metric, every, Console())
+
+
+def matching(
+    places: Sequence[Path], env: str | None, algorithm: str | None, where: Sequence[str] | None
+) -> list[RunRecord]:
+    """Return the runs in some folders that match the filters, at least one; warn of damaged ones."""
+    return _some(_records(places, env, algorithm, where))
+
+
+def score_of(records: Sequence[RunRecord], metric: str | None) -> tuple[str, bool]:
+    """Return the metric that runs are compared by, and whether lower values are better: what they are judged by.
+
+    Where they are judged by several, that is the return. `metric`: what the user has named.
+    """
+    from maze_core.base.metrics import RETURN
+
+    judged = {run.judged_by for run in records}
+    found, lower = judged.pop() if len(judged) == 1 else (RETURN, False)
+    return (found, lower) if metric in (None, found) else (str(metric), False)
 
 
 def _records(
@@ -263,7 +283,7 @@ def _runs(
     from maze_core.plugins.config.raw import parse_assignment
 
     if state is not None:
-        _check("--state", state, (*get_args(State), "damaged"))
+        check("--state", state, (*get_args(State), "damaged"))
     wanted = [parse_assignment(text) for text in where or ()]
     found = find_runs(places)
     damaged = [each for each in found if isinstance(each, DamagedRun) and state in (None, "damaged")]
@@ -312,7 +332,8 @@ def _value_at(config: Any, path: Sequence[str]) -> Any:
     return config
 
 
-def _check(option: str, value: str, known: Sequence[str]) -> None:
+def check(option: str, value: str, known: Sequence[str]) -> None:
+    """Raise ConfigError for a value of an option that is not known."""
     from maze_core import ConfigError
     from maze_core.plugins.config.explain import nearest
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from maze_compare.groups import MISSING, short, spread, text, versions
-from maze_compare.significance import aggregate, improvement, verdict
+from maze_compare.groups import MISSING, Spread, short, spread, text, versions
+from maze_compare.significance import aggregate, estimate_text, improvement, verdict
 from maze_core.cli import output
 
 if TYPE_CHECKING:
+    from maze_statistics import Estimate
+
     from maze_compare.groups import Group
     from maze_compare.rivals import Rival
-    from maze_compare.significance import Estimate
 
 _NAMED = 5
 """Most runs of a group that are named below the table."""
@@ -42,6 +43,11 @@ def _results(each: Group, metric: str, minimize: bool) -> dict[str, Any]:
         "env_steps": spread(run.count("env_steps") for run in each.runs),
         "seconds": spread(run.count("seconds") for run in each.runs),
     }
+
+
+def _shown(found: Any) -> str:
+    """Return a statistic as a cell of the table."""
+    return MISSING if found is None else str(found) if isinstance(found, Spread) else estimate_text(found)
 
 
 def _final(each: Group, metric: str) -> list[float]:
@@ -86,7 +92,7 @@ def print_groups(
             letter,
             *(text(each.settings[path]) if path in each.settings else MISSING for path in shared),
             str(len(each.runs)),
-            *(MISSING if found is None else str(found) for found in _results(each, metric, minimize).values()),
+            *map(_shown, _results(each, metric, minimize).values()),
         ]
         for letter, each in zip(letters, groups, strict=True)
     ]

@@ -1,59 +1,43 @@
-"""What a few runs say about many: interquartile means, bootstrap intervals, and how often one beats the other.
-
-The definitions are those of Agarwal et al. 2021 (arXiv 2108.13264).
-"""
+"""What a few runs of one environment say about many: interquartile means, and how often one group beats another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
+from maze_statistics import Estimate
+from maze_statistics.bootstrap import estimates
+from maze_statistics.bootstrap import improvement as estimated_improvement
+from maze_statistics.points import interquartile_mean
 
 from maze_compare.groups import number
 
-RESAMPLES = 5_000
 FEWEST = 3
 """Runs of each side from which on a difference is judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A statistic of some runs with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        between = "" if self.low == self.high else f" ({number(self.low, 4)} to {number(self.high, 4)})"
-        return number(self.value) + between
-
-
-def interquartile_mean(values: np.ndarray) -> np.ndarray:
-    """Return the means of the middle half along the last axis: of [..., n] values n - 2 * (n // 4)."""
-    cut = values.shape[-1] // 4
-    middle: np.ndarray = np.sort(values, -1)[..., cut : values.shape[-1] - cut].mean(-1)
-    return middle
-
-
-def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Return how often a value of [..., n] is larger than one of [..., m]; a tie counts half."""
-    difference = ours[..., :, None] - theirs[..., None, :]
-    share: np.ndarray = ((difference > 0) + 0.5 * (difference == 0)).mean((-1, -2))
-    return share
+def estimate_text(found: Estimate, digits: int = 5) -> str:
+    """Return a statistic with its interval as text."""
+    between = "" if found.low == found.high else f" ({number(found.low, 4)} to {number(found.high, 4)})"
+    return number(found.value, digits) + between
 
 
 def aggregate(values: Sequence[float]) -> Estimate | None:
     """Return the interquartile mean of runs; None if there are none, or one is not finite."""
-    return _estimated(interquartile_mean, values)
+    array = np.asarray(values, float)
+    if not _are_finite(array):
+        return None
+    return estimates({"": interquartile_mean}, [array])[""]
 
 
 def improvement(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
     """Return the probability that a run of ours has the larger value; None for fewer than `FEWEST` on a side."""
     if min(len(ours), len(theirs)) < FEWEST:
         return None
-    return _estimated(probability_of_improvement, ours, theirs)
+    arrays = np.asarray(ours, float), np.asarray(theirs, float)
+    if not all(map(_are_finite, arrays)):
+        return None
+    return estimated_improvement([arrays[0]], [arrays[1]])
 
 
 def verdict(better: str, other: str, found: Estimate | None) -> str:
@@ -63,7 +47,7 @@ def verdict(better: str, other: str, found: Estimate | None) -> str:
     """
     if found is None:
         return f"{better} and {other}: too few runs to tell them apart; take at least {FEWEST} seeds of each"
-    shares = f"{found.value:.0%} of the pairs of runs (95 % interval: {found.low:.0%} to {found.high:.0%})"
+    shares = wins(found)
     if found.low > 0.5:
         return f"{better} is better than {other}: it wins {shares}"
     if found.high < 0.5:
@@ -71,12 +55,10 @@ def verdict(better: str, other: str, found: Estimate | None) -> str:
     return f"{better} and {other} differ no more than chance allows: {better} wins {shares}"
 
 
-def _estimated(statistic: Callable[..., np.ndarray], *samples: Sequence[float]) -> Estimate | None:
-    """Return a statistic with the interval of its bootstrap, each sample drawn anew on its own."""
-    arrays = [np.asarray(sample, float) for sample in samples]
-    if not all(len(array) and np.isfinite(array).all() for array in arrays):
-        return None
-    rng = np.random.default_rng(0)  # the same runs give the same interval
-    drawn = [array[rng.integers(len(array), size=(RESAMPLES, len(array)))] for array in arrays]
-    low, high = np.percentile(statistic(*drawn), [2.5, 97.5])
-    return Estimate(float(statistic(*arrays)), float(low), float(high))
+def wins(found: Estimate) -> str:
+    """Return how often one wins, with the interval."""
+    return f"{found.value:.0%} of the pairs of runs (95 % interval: {found.low:.0%} to {found.high:.0%})"
+
+
+def _are_finite(array: np.ndarray) -> bool:
+    return bool(array.size) and bool(np.isfinite(array).all())

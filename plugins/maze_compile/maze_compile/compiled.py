@@ -26,7 +26,7 @@ from maze_compile.traced_adam import TracedAdam
 from maze_core import Adam
 from maze_core.base.tolerant_output import to_stderr
 from maze_core.learn.gradients import clip_factor, is_written_out
-from maze_core.learn.optimizers.adam import parts_of
+from maze_core.learn.optimizers import parts_of
 
 if TYPE_CHECKING:
     from maze_core import Batch, Optimizer

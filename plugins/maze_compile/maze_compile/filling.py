@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from maze_core import ROW_WEIGHT, Batch
-from maze_core.learn.several_learners import declares
+from maze_core.learn.taken_over import declares
 
 if TYPE_CHECKING:
     from maze_core.plugins.hookspecs import Run

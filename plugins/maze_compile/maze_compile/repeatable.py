@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from maze_core import remembers
 from maze_core.base.bundled import packages
-from maze_core.learn.several_learners import IN_LOSS, declares
+from maze_core.learn.taken_over import IN_LOSS, declares
 from maze_core.models.plain import has_hooks
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from maze_core import Adam
-from maze_core.learn.optimizers.adam import parts_of
+from maze_core.learn.optimizers import parts_of
 
 if TYPE_CHECKING:
     from maze_core import Optimizer
-    from maze_core.learn.optimizers.grouped import Lists
+    from maze_core.learn.optimizers import Lists
 
 _MOST = 65_536
 """Parameters up to which this saves time; for more of them the kernel is as quick, which reads each number once."""

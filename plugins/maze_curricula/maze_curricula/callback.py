@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from maze_core import ConfigError, Plugin, PluginConfig, Purpose, RunError, generator, hookimpl
 from maze_core.base.errors import MazeError
@@ -17,7 +17,7 @@ from maze_core.base.terminal_text import shown
 from maze_core.envs.parameters import PARAMETERS, declared, tried
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.validation import named_part
-from maze_curricula.space import space_of
+from maze_curricula.space import check_declared, space_of
 from maze_curricula.teacher import Teacher
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class CurriculumConfig(PluginConfig):
     """Ranges by name, from easy to hard: `[3, 20]`, `[0.0, 2.5]` or `{choices: [ice, sand]}`. A name is one that the
     environment declares, or an argument of its constructor, or `seed`, for levels made from seeds. Empty: all that it
     declares."""
-    ahead: PositiveInt = 4
+    ahead: Annotated[int, Field(gt=0, le=1000)] = 4
     """Parameters that are chosen for each environment and epoch, which its episodes have in turn."""
 
 
@@ -62,7 +62,10 @@ class Curriculum(Plugin):
     def build_modules(self, run: Run) -> None:
         """Set the teacher up."""
         builder = run.env_builder("trial")
-        self._space = space_of(self.config.parameters, declared(builder))
+        ranges = declared(builder)
+        self._space = space_of(self.config.parameters, ranges)
+        for row in run.config.evaluation.rows:
+            check_declared(row, ranges, "evaluation.parameters")
         self._rng = generator(run.seed, Purpose.PLUGIN, _STREAM)
         for values in self._space.ends():
             tried(builder, values)
@@ -80,8 +83,11 @@ class Curriculum(Plugin):
         """Return the means of the parameters in the episodes of the epoch, and what the teacher says of itself."""
         played = [episode.parameters for episode in run.statistics.finished if episode.parameters]
         means = {f"env/{name}": fmean(float(each[name]) for each in played) for name in self._space.numeric if played}
-        own = self._called("metrics", self._teacher.metrics)
-        return means | {f"curriculum/{name}": value for name, value in own.items()}
+        own: dict[str, float] = self._called("metrics", self._own_metrics)
+        return means | own
+
+    def _own_metrics(self) -> dict[str, float]:
+        return {f"curriculum/{name}": float(value) for name, value in self._teacher.metrics().items()}
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:

@@ -49,9 +49,9 @@ class Space:
 
     def ends(self) -> Iterator[dict[str, Any]]:
         """Yield the parameters at their first ends, at their last ends, and each choice."""
-        yield {name: _end(each, 0) for name, each in self.ranges.items()}
-        yield {name: _end(each, -1) for name, each in self.ranges.items()}
-        first = {name: _end(each, 0) for name, each in self.ranges.items()}
+        yield {name: _named(each)[0] for name, each in self.ranges.items()}
+        yield {name: _named(each)[-1] for name, each in self.ranges.items()}
+        first = {name: _named(each)[0] for name, each in self.ranges.items()}
         for name, each in self.ranges.items():
             if isinstance(each, Choice):
                 yield from ({**first, name: value} for value in each.values[1:-1])
@@ -63,7 +63,9 @@ class Space:
             raise ConfigError(f"{whose} chose parameters of {names}, instead of {', '.join(self.ranges)}", _WHERE)
         for name, value in values.items():
             if not _within(self.ranges[name], value):
-                raise ConfigError(f"{whose} chose {name}={shown(value)}, beyond {_said(self.ranges[name])}", _WHERE)
+                said = f"{whose} chose {name}={shown(value)}, beyond {_said(self.ranges[name])}"
+                plain = "Next: convert numbers of numpy, by int(…) or float(…)"
+                raise ConfigError(said, _WHERE, plain if isinstance(value, np.generic) else None)
 
 
 _WHERE = "callbacks.curriculum.teacher"
@@ -83,18 +85,30 @@ def space_of(given: Mapping[str, Any], declared: Mapping[str, Range]) -> Space:
             "Name arguments of its constructor, such as --set callbacks.curriculum.parameters.size=[3,20], or seed, "
             "where levels are made from seeds.",
         )
-    for name in ranges.keys() & declared.keys():
-        for value in (_end(ranges[name], 0), _end(ranges[name], -1)):
-            if not _within(declared[name], value):
-                raise ConfigError(
-                    f"{shown(value)} is beyond what the environment declares, {_said(declared[name])}",
-                    f"callbacks.curriculum.parameters.{name}",
-                )
+    for name, given_range in ranges.items():
+        for value in _named(given_range):
+            check_declared({name: value}, declared, "callbacks.curriculum.parameters")
     return Space(ranges)
+
+
+def check_declared(values: Values, declared: Mapping[str, Range], where: str) -> None:
+    """Raise ConfigError for a value that is beyond what the environment declares; `where`: the path of all values."""
+    for name, value in values.items():
+        if name in declared and not _within(declared[name], value):
+            raise ConfigError(
+                f"{shown(value)} is beyond what the environment declares, {_said(declared[name])}", f"{where}.{name}"
+            )
 
 
 def _range(name: str, value: Any) -> Range:
     where = f"callbacks.curriculum.parameters.{name}"
+    found = _read(value, where)
+    if name == SEED and not all(type(each) is int and 0 <= each < 2**31 for each in _named(found)):
+        raise ConfigError(f"{shown(value)} are no seeds", where, "Integers from 0 to 2147483647, such as [0, 199].")
+    return found
+
+
+def _read(value: Any, where: str) -> Range:
     if isinstance(value, Mapping) and set(value) == {"choices"} and isinstance(value["choices"], list | tuple):
         choices = tuple(value["choices"])
         if choices and all(isinstance(each, bool | int | float | str) for each in choices):
@@ -103,8 +117,6 @@ def _range(name: str, value: Any) -> Range:
     if not numbers or value[0] == value[1]:
         raise ConfigError(f"{shown(value)} is no range", where, _FORMS)
     if all(isinstance(each, int) for each in value):
-        if name == SEED and not 0 <= min(value) <= max(value) < 2**31:
-            raise ConfigError(f"{shown(value)} are no seeds", where, "From 0 to 2147483647.")
         return IntRange(*value)
     return FloatRange(*map(float, value))
 
@@ -140,10 +152,9 @@ def _share(each: Range, value: Any) -> float:
     return float((abs(value - each.low) + 0.5) / (abs(each.high - each.low) + 1))
 
 
-def _end(each: Range, number: int) -> Any:
-    if isinstance(each, Choice):
-        return each.values[number]
-    return (each.low, each.high)[number]
+def _named(each: Range) -> tuple[Any, ...]:
+    """Return the values that a range names: its ends, or all choices."""
+    return each.values if isinstance(each, Choice) else (each.low, each.high)
 
 
 def _within(each: Range, value: Any) -> bool:

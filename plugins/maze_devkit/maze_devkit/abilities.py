@@ -14,9 +14,9 @@ import torch
 from gymnasium import spaces
 
 from maze_core import ConfigError, distribution_of, to_tensors
-from maze_core.learn.several_learners import declares_learners, is_installed
+from maze_core.learn.taken_over import declares_learners, is_installed
+from maze_core.models.building import probe
 from maze_core.models.memory import separate_rows
-from maze_core.models.several.actor_policy import probe
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged

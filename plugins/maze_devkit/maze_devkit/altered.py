@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maze_core import MazeError
-from maze_core.envs.wrappers.carry import SaidState, lasting_layers, recall, remembered
+from maze_core.envs.wrappers import SaidState, lasting_layers, recall, remembered
 from maze_core.plugins.discovery import describe
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_devkit import runs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core import MazeError
 from maze_core.plugins.config.assembly import Assembly
-from maze_core.plugins.hook_kinds import implemented
+from maze_core.plugins.kinds import implemented
 from maze_core.run import api
 from maze_devkit.findings import Failed
 from maze_devkit.probes import Walk

@@ -13,7 +13,7 @@ from maze_compile.steps import RepeatedSteps
 from pydantic import ValidationError
 
 from maze_core import Plugin, hookimpl
-from maze_core.learn.several_learners import declares
+from maze_core.learn.taken_over import declares
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable

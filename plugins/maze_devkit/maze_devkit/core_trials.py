@@ -13,8 +13,3 @@ def gymnasium_source(case: Case) -> Trial:
 def factory_source(case: Case) -> Trial:
     """Use a function."""
     return Trial(plugin=case.plugin.of(case.env))
-
-
-def gymnasium_wrapper(case: Case) -> Trial:
-    """Use one of gymnasium's own wrappers."""
-    return Trial(parameters={"id": "gymnasium.wrappers:FlattenObservation"})

@@ -19,12 +19,11 @@ from maze_core import ConfigError, EnvBuilder, EpisodeSeeds, MazeError, PluginCo
 from maze_core.base.terminal_text import counted, plain
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.parameters import Choice, Range, declared, tried
 from maze_core.envs.several.actors import ACTOR, actors_of
 from maze_core.envs.spaces import allocate, is_channels_first, is_image, looks_channels_first, space_specs
 from maze_core.envs.time_limits import missing_time_limit
-from maze_core.envs.vector import agents_of
+from maze_core.envs.vector import agents_of, can_replay
 from maze_core.models.inputs import input_spaces
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
@@ -168,7 +167,7 @@ def _steps_as_trained(report: EnvReport, builder: EnvBuilder, acted: Counter[int
         # Cut as by an evaluation, since flags are looked at where an episode ends.
         with releasing(vector_env(replace(builder, max_episode_steps=_STEPS - 1), _ENVS)) as env:
             lengths.extend(_step(env, acted))
-            report.stepped = "vectorised" if isinstance(env, NativeVectorEnv) else "single"
+            report.stepped = "single" if can_replay(env) else "vectorised"
 
     return _ask(report.problems, step)
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from maze_core import MazeError, PluginConfig, PluginError
 from maze_core.base.bundled import packages, shadowed
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
+from maze_core.plugins.kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
 from maze_devkit import marks
 from maze_devkit.findings import Check, Failed, NotApplicable

@@ -9,7 +9,7 @@ import torch
 from maze_compile.filling import Filling
 
 from maze_core import Batch, Loss, Plugin, Policy, hookimpl
-from maze_core.learn.several_learners import declares
+from maze_core.learn.taken_over import declares
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable

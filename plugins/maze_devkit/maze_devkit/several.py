@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from maze_core import ActorSpaces, Plugin, PluginConfig, Turn, TurnEnv, hookimpl
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.sources.factory import FactoryConfig
-from maze_core.plugins.python_objects import given
+from maze_core.plugins.base import given
 
 if TYPE_CHECKING:
     import gymnasium

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from gymnasium.utils.env_checker import check_env
 
-from maze_core.envs.wrappers.carry import lasting_layers
+from maze_core.envs.wrappers import lasting_layers
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.soundness import STEPS, WHY, Env, Make, honest, other_seed, random_steps, replays, same_seed

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from maze_core import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import Assembly
-from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
+from maze_core.plugins.kinds import WITHOUT_HOOKS
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_devkit.bench import Bench

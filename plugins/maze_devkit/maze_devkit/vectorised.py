@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core import EpisodeSeeds, Purpose, map_tree
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.interfaces import native as adapted
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_devkit.findings import Failed, NotApplicable
@@ -52,7 +52,7 @@ def conforms(builder: EnvBuilder) -> None:
     if native is None:
         raise NotApplicable("`make_vector_env` returns nothing")
     with closing(native):
-        NativeVectorEnv(native)  # refuses one that does not declare its autoreset mode
+        adapted(native)  # refuses one that does not declare its autoreset mode
         _check_spaces(builder, native)
         _check_honesty(native)
         one_by_one = isinstance(native.unwrapped, SyncVectorEnv | AsyncVectorEnv)
@@ -70,11 +70,11 @@ def conforms(builder: EnvBuilder) -> None:
             raise Failed("`info['final_obs']` is the first observation of the next episode")
 
 
-def _native(builder: EnvBuilder) -> NativeVectorEnv:
+def _native(builder: EnvBuilder) -> VectorEnv:
     env = builder.vector_env(_ENVS)
     if env is None:
         raise Failed("`make_vector_env` returns an environment at one call and none at another")
-    return NativeVectorEnv(env)
+    return adapted(env)
 
 
 def _check_spaces(builder: EnvBuilder, native: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:

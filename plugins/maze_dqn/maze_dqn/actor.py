@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from maze_offpolicy import EpsilonGreedy
 from maze_onpolicy import JobSampler, Sampler, acting_arrays
 
-from maze_core import Count, EpisodeSeeds, EpsilonGreedy, NetworkAgent, Purpose, generator, vector_env
-from maze_core.base.saved_state import Number
+from maze_core import Count, EpisodeSeeds, NetworkAgent, Purpose, generator, vector_env
+from maze_core.base.saved_state import Number, OrNone
+from maze_core.base.seeding import EpisodePlan
+from maze_core.envs.parameters import PARAMETERS
+from maze_core.envs.vector import instruct
 from maze_dqn.exploration import EXPLORATION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from maze_core import EnvBuilder, Rollout, Shared, VectorEnv
+    from maze_core.base.seeding import Values
     from maze_dqn.config import ApexConfig
     from maze_dqn.network import ValueNetwork
 
@@ -26,7 +33,9 @@ class Played(NamedTuple):
 
 
 class ReplayActor:
-    """The task of Ape-X's workers. A job is the number of a rollout and the share of random actions.
+    """The task of Ape-X's workers.
+
+    A job is the number of a rollout, the share of random actions, and the parameters of the episodes that begin.
 
     Args:
         policy: the network, on the CPU; parameters are loaded into it. Actors in one process may share it.
@@ -39,7 +48,7 @@ class ReplayActor:
         self._policy, self._builder = policy, builder
         self._seed, self._config = seed, config
 
-    job_form = (Count(), Number(0.0))
+    job_form = (Count(), Number(0.0), OrNone(PARAMETERS))
 
     def setup(self, worker: int) -> None:
         """Build the environments."""
@@ -50,9 +59,11 @@ class ReplayActor:
         self._epsilon = 1.0
         self._rollouts = JobSampler(self._sampler)
 
-    def run(self, job: tuple[int, float], shared: Shared) -> Played:
+    def run(self, job: tuple[int, float, Sequence[Values] | None], shared: Shared) -> Played:
         """Collect one rollout with the newest parameters."""
-        number, self._epsilon = job
+        number, self._epsilon, plan = job
+        if plan is not None:
+            instruct(self._env, EpisodePlan(tuple(plan), self._config.num_actors * self._config.envs_per_actor))
         if shared.version != self._version:
             for name, leaf in acting_arrays(self._policy).items():
                 leaf[...] = shared.arrays[name]

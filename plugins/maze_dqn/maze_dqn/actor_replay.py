@@ -62,6 +62,7 @@ class ActorReplay(Collector):
         # Without its class, which workers do not need: one of the program's own could not be sent to them.
         actor = ReplayActor(policy, run.env_builder("training"), run.seed, config.bound_to(None))
         self._actors = run.workers(actor, config.num_actors)
+        run.environments.deal(rows)
         self._asked = self._taken = self._idle = 0
 
     def warm_up(self) -> bool:
@@ -89,7 +90,9 @@ class ActorReplay(Collector):
     def _request(self) -> None:
         self._actors.share(acting_arrays(self._run.policy))
         while self._asked - self._taken < _AHEAD * self._config.num_actors:
-            self._actors.submit((self._asked, self._config.epsilon))
+            plan = self._run.environments.plan
+            rows = plan and [dict(each) for each in plan.rows]
+            self._actors.submit((self._asked, self._config.epsilon, rows))
             self._asked += 1
 
     def _take(self, result: JobResult | None) -> None:

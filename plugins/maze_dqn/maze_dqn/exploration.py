@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maze_core import EpsilonGreedy, Purpose, generator
+from maze_offpolicy import EpsilonGreedy
+
+from maze_core import Purpose, generator
 
 if TYPE_CHECKING:
     from maze_core import Run

@@ -47,6 +47,8 @@ class ES(Algorithm):
         """The parameters that are searched, and their places in a vector."""
         self.noise = Noise(noise_seed(run.seed), self.space.size)
         self._evaluations = Evaluations(run, config, Perturbed(run.seed, config.noise_stddev))
+        # Both episodes of a pair have the same parameters, so its members can be compared.
+        run.environments.deal(ceil(config.n_rollouts_per_update / 2))
 
     def batches(self) -> Iterator[Batch]:
         """Evaluate a population; yield its indices and the ranks of its returns."""

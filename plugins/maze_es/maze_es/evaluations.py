@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from maze_core import Run
+    from maze_core.base.seeding import Values
 
 
 class Evaluations:
@@ -55,13 +56,19 @@ class Evaluations:
         """Evaluate the next pairs, in jobs of nearly equal size that do not depend on the workers."""
         jobs = ceil(pairs / self._pairs_per_job)
         bounds = [self.next_pair + pairs * i // jobs for i in range(jobs + 1)]
-        played = self._results.each(PairJob(a, b - a) for a, b in pairwise(bounds))
+        played = self._results.each(PairJob(a, b - a, self._parameters(a, b)) for a, b in pairwise(bounds))
         results = []
         for first, result in zip(bounds, played, strict=False):
             results.append(result)
             self._count(first, results[-1])
         self.next_pair += pairs
         return results
+
+    def _parameters(self, first: int, end: int) -> tuple[Values, ...]:
+        """Return those of the environment in the episodes of these pairs; empty where nobody chooses them."""
+        plan = self._run.environments.plan
+        rows = () if plan is None else plan.rows
+        return tuple(dict(rows[pair % len(rows)]) for pair in range(first, end)) if rows else ()
 
     def merge(self, results: list[PairResults]) -> None:
         """Add the observations of these pairs to the policy's normaliser, if it has one."""
@@ -71,8 +78,12 @@ class Evaluations:
 
     def _count(self, first: int, result: PairResults) -> None:
         self._run.count_env_steps(int(result.lengths.sum()))
+        given = self._parameters(first, first + len(result.returns))
         self._run.statistics.add(
-            Episode(side, first + i, float(result.returns[i, side]), int(result.lengths[i, side]))
+            Episode(
+                *(side, first + i, float(result.returns[i, side]), int(result.lengths[i, side])),
+                parameters=given[i] if given else None,
+            )
             for i in range(len(result.returns))
             for side in (0, 1)
         )

@@ -22,6 +22,7 @@ from maze_es.search_space import SearchSpace
 
 if TYPE_CHECKING:
     from maze_core import EnvBuilder, Policy, Shared, TensorTree, Tree
+    from maze_core.base.seeding import Values
     from maze_core.collect.agents.agent import Choice
     from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.vector import StepResult
@@ -39,6 +40,8 @@ class PairJob:
 
     first: int
     count: int
+    parameters: tuple[Values, ...] = ()
+    """Those of the environment in the episodes of each pair; empty: environments stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class EvaluatePairs(Task):
         noise = None if self.deterministic else torch_generator(self.seed, Purpose.POLICY_NOISE, job.first)
         seeds = EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=self.pairs_per_job, first=job.first)
         stepper = Stepper(self._envs, seeds)
-        self._envs.pairs = job.count
+        self._envs.pairs, self._envs.parameters = job.count, job.parameters
         with torch.inference_mode():
             agent = PopulationAgent(self._population, self.members.of(self._searched, job), self._envs, noise, moments)
             stepper.reset(self._obs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,18 +21,19 @@ from maze_core.envs.checks import (
     not_a_number,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.vector import StepResult
-from maze_core.envs.wrappers.carry import lasting_layers
-from maze_core.envs.wrappers.remembering import name_of, remembering, says_so
+from maze_core.envs.interfaces import native
+from maze_core.envs.parameters import EpisodeParameters, rebuilt
+from maze_core.envs.vector import StepResult, begins_episodes
+from maze_core.envs.wrappers import lasting_layers, name_of, remembering, says_so
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core import EnvBuilder, EpisodeSeeds, Tree
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core import EnvBuilder, EpisodeSeeds, Tree, VectorEnv
+    from maze_core.base.seeding import Values
+    from maze_core.envs.wrappers import Memory
 
 
 class PairEnvs(ABC):
@@ -52,6 +54,8 @@ class PairEnvs(ABC):
     ) -> None:
         self.observation_space, self.action_space = observation_space, action_space
         self.num_envs, self.pairs = 2 * width, width
+        self.parameters: Sequence[Values] = ()
+        """Those of the environment in the next episodes of each pair; empty: environments stay as they are."""
         self._max_steps = max_steps
         self.play(np.zeros(self.num_envs, np.bool_))
         self._lengths = np.zeros(self.num_envs, np.int64)
@@ -126,7 +130,7 @@ def pair_envs(builder: EnvBuilder, width: int, max_steps: int) -> PairEnvs:
     second = builder.vector_env(width)
     if second is None:
         raise RunError("the env source returned a natively vectorised environment at one call and none at another")
-    return NativePairEnvs(NativeVectorEnv(first), NativeVectorEnv(second), max_steps)
+    return NativePairEnvs(native(first), native(second), max_steps)
 
 
 def _remembers(name: str) -> ConfigError:
@@ -147,6 +151,7 @@ class SinglePairEnvs(PairEnvs):
         self._grow(1)
         first = self._envs[0]
         super().__init__(first.observation_space, first.action_space, width, max_steps)
+        self._given = EpisodeParameters(self.num_envs)
         self._observations = ObservationCodec(first.observation_space)
         self._actions = ActionCodec(first.action_space)
 
@@ -161,11 +166,18 @@ class SinglePairEnvs(PairEnvs):
         self._grow(self.pairs)
         for row in range(2 * self.pairs):
             with naming(f"{_place(row)} at its reset"):
-                given: Any = self._envs[row].reset(seed=seeds(row // 2, 0))
+                self._given.now[row] = self.parameters[row // 2] if self.parameters else None
+                seed = self._given.give(row, self._envs, self._rebuild, seeds(row // 2, 0))
+                given: Any = self._envs[row].reset(seed=seed)
             check_reset(given)
             self._observations.check(given[0])
             self._observations.write(out, row, given[0])
         self._check(out)
+
+    def _rebuild(self, row: int, arguments: Mapping[str, Any]) -> None:
+        old = self._envs[row]
+        self._envs[row] = rebuilt(self._builder, row // 2, arguments, old, lambda make, index: make(index))
+        release(old)
 
     def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
         kind, key, dtype, shape, _ = self._observations.plain
@@ -227,11 +239,13 @@ class NativePairEnvs(PairEnvs):
     has ended are still stepped, and ignored: they cost next to nothing.
     """
 
-    def __init__(self, first: NativeVectorEnv, second: NativeVectorEnv, max_steps: int = 0) -> None:
+    def __init__(self, first: VectorEnv, second: VectorEnv, max_steps: int = 0) -> None:
         super().__init__(first.observation_space, first.action_space, first.num_envs, max_steps)
         self._sides = (first, second)
 
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        if self.parameters:
+            raise begins_episodes()
         self._obs_of = [_side(out, side) for side in (0, 1)]
         for env, obs in zip(self._sides, self._obs_of, strict=True):
             env.reset(seeds, obs)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from maze_core import remembers, take_rows
-from maze_core.models.several.actor_policy import batchable
+from maze_core.models.building import batchable
 from maze_es.rows import rows_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from maze_core import ConfigError, distribution_of, to_tensors
+from maze_core.models.building import probe
 from maze_core.models.memory import separate_rows
-from maze_core.models.several.actor_policy import probe
 
 if TYPE_CHECKING:
     from maze_core import Policy

@@ -71,7 +71,7 @@ class PopulationBasedBandits(Searcher):
             return upper_bound(kernel, seen, pending, candidates, float(generation))
 
         found = _highest(bounds, len(self._ranges), rng)
-        return {path: each.at(float(share)) for (path, each), share in zip(self._ranges.items(), found, strict=True)}
+        return {path: each.drawn(float(share)) for (path, each), share in zip(self._ranges.items(), found, strict=True)}
 
     def _seen(self, generation: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return settings `[N, D]`, times `[N]` and gains `[N]`, of mean 0 and deviation 1, of the stretches so far.
@@ -97,16 +97,8 @@ class PopulationBasedBandits(Searcher):
     def _settings(self, numbers: list[int]) -> np.ndarray:
         """Return the settings of trials in the unit cube, `[N, D]`, without those that have none yet."""
         points = [self._all.points[number] for number in numbers if number in self._all.points]
-        rows = [[_share(each, point[path]) for path, each in self._ranges.items()] for point in points]
+        rows = [[each.share(point[path]) for path, each in self._ranges.items()] for point in points]
         return np.array(rows, np.float64).reshape(len(rows), len(self._ranges))
-
-
-def _share(dimension: Range, value: float) -> float:
-    """Return where in its range a value is, from 0 to 1: the inverse of `Range.at`."""
-    low, high, value = float(dimension.low), float(dimension.high), float(value)
-    if dimension.log:
-        low, high, value = math.log(low), math.log(high), math.log(value)
-    return (value - low) / (high - low)
 
 
 def _highest(bounds: _Bounds, dimensions: int, rng: Random) -> np.ndarray:

@@ -6,11 +6,12 @@ from random import Random
 from typing import Annotated, Any, ClassVar
 
 from maze_sweep.searchers.base import Search, Searcher, Wait
+from maze_sweep.searchers.random import drawn
 from maze_sweep.searchers.space import Choices, Dimension, Point
 from pydantic import Field
 
 from maze_core import PluginConfig
-from maze_evolution.population import Population, PopulationConfig, draw
+from maze_evolution.population import Population, PopulationConfig
 
 
 class PBTConfig(PopulationConfig):
@@ -55,7 +56,7 @@ class PopulationBasedTraining(Searcher):
         for path, dimension in self._all.search.space.items():
             rng = self._all.rng(number, path)
             anew = rng.random() < self.config.resample
-            changed[path] = draw(dimension, rng) if anew else _moved(dimension, point[path], self.config.factor, rng)
+            changed[path] = drawn(dimension, rng) if anew else _moved(dimension, point[path], self.config.factor, rng)
         return changed
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 from maze_sweep.searchers.base import WORST, Search, Wait
-from maze_sweep.searchers.space import Choices, Dimension, Point
+from maze_sweep.searchers.random import drawn
+from maze_sweep.searchers.space import Point
 from pydantic import Field
 
 from maze_core import ConfigError, PluginConfig
@@ -119,9 +120,4 @@ class Population:
 
     def drawn(self, number: int) -> Point:
         """Return a new point for a trial."""
-        return {path: draw(each, self.rng(number, path)) for path, each in self.search.space.items()}
-
-
-def draw(dimension: Dimension, rng: Random) -> Any:
-    """Return a value of a dimension, all of which are equally likely."""
-    return rng.choice(dimension.values) if isinstance(dimension, Choices) else dimension.at(rng.random())
+        return {path: drawn(each, self.rng(number, path)) for path, each in self.search.space.items()}

@@ -12,7 +12,7 @@ from maze_core.base import files
 from maze_core.base.process_state import torch_threads
 from maze_core.base.terminal_text import shown
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.envs.wrappers.carry import cycled
+from maze_core.envs.wrappers import cycled
 from maze_export.agreement import ENVS, ROWS, check_agreement, recorded
 from maze_export.formats import FORMATS, Format, load, write
 from maze_export.graph import ExportedPolicy, actor

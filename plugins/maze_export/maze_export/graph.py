@@ -14,8 +14,8 @@ from maze_core import ConfigError, Policy, flatten_space, remembers
 from maze_core.base.terminal_text import plain
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import space_specs, start_of
+from maze_core.models.building import batchable
 from maze_core.models.memory import hears
-from maze_core.models.several.actor_policy import batchable
 from maze_export.interface import Interface, Leaf
 from maze_export.noise import NoiseLeaves, joined, noise_leaves
 

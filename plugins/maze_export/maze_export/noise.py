@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from maze_core import ConfigError
-from maze_core.models.distributions.noise import DRAWS, Noise, open_interval
-from maze_core.models.distributions.noise import joined as joined_draws
+from maze_core.models.distributions.base import DRAWS, Noise, open_interval
+from maze_core.models.distributions.base import joined as joined_draws
 from maze_export.interface import Leaf
 
 if TYPE_CHECKING:

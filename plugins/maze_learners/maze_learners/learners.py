@@ -12,7 +12,7 @@ import torch
 
 from maze_core import Batch, Loss, PluginError, RunError
 from maze_core.data.batch import BatchShare
-from maze_core.learn.several_learners import IN_LOSS
+from maze_core.learn.taken_over import IN_LOSS
 from maze_learners.batch_transfer import header_of
 from maze_learners.gradients import Gradients
 from maze_learners.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at

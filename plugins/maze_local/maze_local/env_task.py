@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.checks import MakeEnv
     from maze_core.envs.vector import Episode
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 
 _POSITION = ("episode", "length", "acting", "parameters")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core import Tree
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 
 class EpisodeLog:

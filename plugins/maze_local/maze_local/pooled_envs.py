@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from maze_core.collect.pools.workers import Arrays, WorkerPool
     from maze_core.envs.checks import MakeEnv
     from maze_core.envs.vector import Episode, StepResult
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
 _PATIENCE = 10.0
 """Resetting and replaying may take this many times the time limit of a job."""

@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeInt
 
 from maze_core import PluginConfig
 from maze_core.collect.pools.runner import LOOPBACK, Runner
-from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.in_process import native_env
 from maze_core.plugins.config.params import SideBySide
 from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.process_pool import ProcessPool
@@ -48,9 +48,8 @@ class LocalRunner(Runner):
 
         The workers also take steps on their own and play whole episodes, and are replaced if they die.
         """
-        native = builder.vector_env(num_envs)
-        if native is not None:
-            return NativeVectorEnv(native, builder.info_columns)
+        if (native := native_env(builder, num_envs)) is not None:
+            return native
         workers = min(self.default_workers, num_envs)
         return PooledVectorEnv(builder, num_envs, workers, self.collectors)
 

@@ -18,7 +18,7 @@ from maze_core.run.episodes.evaluation import Playing, evaluating_agent, evaluat
 if TYPE_CHECKING:
     from maze_core import EpisodeSeeds, Policy, VectorEnv
     from maze_core.envs.vector import Episode, Share
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_local.pooled_envs import PooledVectorEnv
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from maze_core import ConfigError
+from maze_core.models.actor_routes import SCALAR, RoutedLeaf
 from maze_core.models.distributions import Categorical
-from maze_core.models.several.routing import SCALAR, RoutedLeaf
 
 if TYPE_CHECKING:
     from torch import Tensor

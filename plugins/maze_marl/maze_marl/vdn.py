@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Dict, Discrete
-from maze_offpolicy import Joint, ReplayCollector, Target
+from maze_offpolicy import EpsilonGreedy, Joint, ReplayCollector, Target
 from torch import Tensor, nn
 
-from maze_core import Algorithm, Batch, EpsilonGreedy, Loss, Policy, Purpose, generator, hookimpl
+from maze_core import Algorithm, Batch, Loss, Policy, Purpose, generator, hookimpl
 from maze_marl.config import VDNConfig
 from maze_marl.values import values_of
 

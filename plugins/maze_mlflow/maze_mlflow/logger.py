@@ -16,7 +16,7 @@ from maze_core import ConfigError, PluginConfig, hookimpl
 from maze_core.base import files
 from maze_core.base.foreign_settings import variables_set
 from maze_core.base.terminal_text import shown
-from maze_core.cli.loggers.points import (
+from maze_core.cli.points import (
     Point,
     PointLogger,
     best_files,

@@ -15,7 +15,7 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.assembly import ModelConfig, assemble_policy
-from maze_core.plugins.python_objects import given, not_given
+from maze_core.plugins.base import given, not_given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

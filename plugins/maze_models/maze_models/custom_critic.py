@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core import ConfigError, Plugin, PluginConfig, Policy, hookimpl
-from maze_core.plugins.python_objects import given, not_given
+from maze_core.plugins.base import given, not_given
 from maze_models.custom import build_encoder
 
 if TYPE_CHECKING:

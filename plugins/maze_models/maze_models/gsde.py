@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from maze_core import Dense, PluginConfig
 from maze_core.models.distributions import BoxScale, DiagonalGaussian, Distribution, Family, SquashedGaussian
-from maze_core.models.distributions.noise import DRAWS, Noise
+from maze_core.models.distributions.base import DRAWS, Noise
 
 _LEAST = 1e-6
 # Added to variances, as by the authors: all features may be 0.

@@ -19,9 +19,9 @@ from maze_core.base.local_modules import hidden_here
 from maze_core.envs.checks import naming
 from maze_core.envs.interfaces import with_arrays
 from maze_core.envs.sources.imports import import_module
+from maze_core.plugins.base import given
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
-from maze_core.plugins.python_objects import given
 from maze_pettingzoo.names import (
     all_names,
     found_by_name,

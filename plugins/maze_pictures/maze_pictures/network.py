@@ -17,10 +17,10 @@ from maze_pictures.svg import Box, Panel, draw
 
 if TYPE_CHECKING:
     from gymnasium import Space
+    from maze_models.several.actor_policy import ActorPolicy
     from torch import nn
 
     from maze_core.models.memory import Memory
-    from maze_core.models.several.actor_policy import ActorPolicy
 
 _TIMES = " \N{MULTIPLICATION SIGN} "
 
@@ -50,7 +50,7 @@ def _panels(policy: nn.Module, of: str = "") -> list[Panel]:
 
 
 def _other_panels(policy: nn.Module, of: str) -> list[Panel]:
-    from maze_core.models.several.actor_policy import ActorPolicy
+    from maze_models.several.actor_policy import ActorPolicy
 
     return _panels_of_groups(policy) if isinstance(policy, ActorPolicy) else [_foreign_panel(policy, of)]
 

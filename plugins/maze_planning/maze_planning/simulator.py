@@ -19,7 +19,7 @@ from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.wrappers.remembering import remembering, says_so
+from maze_core.envs.wrappers import remembering, says_so
 from maze_core.plugins.closing import release, releasing
 from maze_planning.watched import WatchedAgents, WatchedEnv
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from maze_compile.machine_code import Compilation
@@ -16,9 +17,9 @@ from maze_onpolicy import ResidentSampler
 from maze_core import NetworkAgent
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.pools.serial import SerialPool
-from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.interfaces import INTERFACES
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.vector_env import AgentsVectorEnv
+from maze_core.plugins.extensions import installed
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ PARTS = {
     "rest": "all else",
 }
 """Each part, and what it contains."""
-_ENVIRONMENTS = (SerialVectorEnv, AgentsVectorEnv, PooledVectorEnv, NativeVectorEnv)
+_ENVIRONMENTS = (SerialVectorEnv, PooledVectorEnv)
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     (ResidentSampler, "step", "environment"),
@@ -69,6 +70,9 @@ def measured(run: Run, watch: Stopwatch) -> Iterator[None]:
 
         for owner, name, part in _CALLS:
             replace(owner, name, part)
+        adapters = filter(None, (installed(INTERFACES, name) for name in ("agents", "native")))
+        for owner, name in product(adapters, ("step", "reset")):
+            replace(owner, name, "environment")
         replace(run.hooks, "compute_loss", "loss")
         replace(run.learner, "step", "optimizer")
         replace(run.learner, "take", "optimizer")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from maze_core import PluginConfig
 from maze_core.collect.pools.runner import LOOPBACK, Runner
-from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.in_process import native_env
 from maze_ray.config import RayConfig
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ class RayRunner(Runner):
         from maze_ray.pool import RayPool
         from maze_ray.session import import_ray
 
-        native = builder.vector_env(num_envs)
-        if native is not None:
-            return NativeVectorEnv(native, builder.info_columns)
+        if (native := native_env(builder, num_envs)) is not None:
+            return native
         cpus = self.config.cpus_per_worker if builder.purpose == "training" else 0.0
 
         def start(task: Task, count: int) -> RayPool:

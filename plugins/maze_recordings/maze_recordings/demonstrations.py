@@ -12,7 +12,7 @@ import numpy as np
 from maze_core import ConfigError
 from maze_core.envs.several.agents import MultiAgentEnv, WrappedAgents
 from maze_core.envs.several.wrapped import WrappedParts
-from maze_core.envs.wrappers.carry import layers
+from maze_core.envs.wrappers import layers
 from maze_core.plugins.closing import releasing
 from maze_recordings.loader import load_trajectories
 from maze_recordings.obeyed_masks import check_masks

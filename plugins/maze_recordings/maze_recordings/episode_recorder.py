@@ -13,13 +13,10 @@ from maze_onpolicy import Assembler
 from maze_core import EpisodeSeeds, NetworkAgent, Purpose, Trajectory, generator, take_rows
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.parameters import SEED
-from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.vector import Episode, agents_of, copies_of
-from maze_core.envs.wrappers.carry import cycled
+from maze_core.envs.vector import Episode, agents_of, can_replay, copies_of
+from maze_core.envs.wrappers import cycled
 from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.looking_ahead import Planning
     from maze_core.envs.vector import StepResult
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
 
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]
 
@@ -117,7 +114,7 @@ class _Recording:
         self.ended: dict[int, Played] = {}
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         # A natively vectorised environment chooses the seeds of its episodes itself.
-        self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
+        self._seeds = seeds if can_replay(env) else None
         self._agents = len(agents_of(env))
         self._playing = set(range(copies_of(env)))
         self._codec = ActionCodec(env.action_space)
@@ -127,8 +124,8 @@ class _Recording:
         self._begun = [0] * env.num_envs
         """The step in which the current part of each row begins."""
         self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
-        if isinstance(env, SerialVectorEnv | AgentsVectorEnv):
-            env.keep_raw()
+        if (keep_raw := getattr(env, "keep_raw", None)) is not None:
+            keep_raw()
 
     def next_buffer(self, obs: Tree) -> Tree:
         """Return new arrays, since the current ones may be kept."""

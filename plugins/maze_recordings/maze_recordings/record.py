@@ -17,7 +17,7 @@ from maze_core import ConfigError, Plugin, PluginConfig, Trajectory, Tree, hooki
 from maze_core.base.terminal_text import printable
 from maze_core.base.tree import concat_trees, copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.wrappers.carry import reward_meter
+from maze_core.envs.wrappers import reward_meter
 from maze_core.plugins.config.external_fields import Outside
 from maze_recordings.recording_files import (
     Description,

@@ -20,11 +20,11 @@ from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.envs.in_process import in_turn
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.vector import Episode
-from maze_core.envs.wrappers.remembering import forgotten
+from maze_core.envs.wrappers import forgotten
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.run import EvaluationConfig
-from maze_core.run.episodes.endless import WAY_OUT, cut_message, episodes_cut
+from maze_core.run.episodes.run_evaluation import WAY_OUT, cut_message, episodes_cut
 from maze_core.run.episodes.statistics import summarize
 from maze_core.run.saved.run_dir import versions
 from maze_recordings.episode_recorder import Played, play
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from maze_core import PluginConfig, Policy, Run, Shared, Trajectory, VectorEnv
     from maze_core.collect.agents.looking_ahead import PlannerSource, Planning
     from maze_core.collect.pools.workers import WorkerPool
-    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.envs.wrappers import Memory
     from maze_recordings.episode_recorder import AgentOf
 
 NUM_ENVS = 8

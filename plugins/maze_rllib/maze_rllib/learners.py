@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from maze_core.base.saved_state import form_of
-from maze_core.learn.optimizers.settings import saved_optimizer
+from maze_core.learn.optimizers import saved_optimizer
 
 MODULE = "default_policy"
 _SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")

@@ -100,7 +100,7 @@ REFUSED: Mapping[str, Reason] = {
     **_each(
         "use_curiosity intrinsic_rewards_scale",
         "RLlib refuses it, as not tested yet",
-        "Next: a plugin in the rewards, docs/tutorials/curiosity.md",
+        "Next: a plugin in the rewards, docs/guide/extending.md",
     ),
     "bc_logstd_coeff": Reason("RLlib reads it from its own Gaussian alone, and fails with other distributions"),
 }

@@ -8,14 +8,14 @@ import torch
 from maze_offpolicy import JointActions, joined
 from torch import Tensor
 
-from maze_core.models.several.routing import SCALAR, Blank
+from maze_core.models.actor_routes import SCALAR, Blank
 from maze_sac.actions import Decision, draw, log_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core import TensorTree, TreeDistribution
-    from maze_core.models.several.routing import RoutedLeaf
+    from maze_core.models.actor_routes import RoutedLeaf
 
 
 def decide_in_turns(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:

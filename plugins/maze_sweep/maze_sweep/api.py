@@ -12,6 +12,7 @@ from maze_core.base.interruption import Preemption, graceful_interrupts
 from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import Assembly, part_config
+from maze_core.plugins.extensions import in_notebook
 from maze_sweep.best_preset import write_best
 from maze_sweep.plan import SweepPlan, make_plan, read_plan
 from maze_sweep.pool import JobEnd, open_pool
@@ -50,8 +51,12 @@ def run_sweep(
             themselves, and the same sweep with another metric goes on.
         KeyboardInterrupt: it was interrupted; `read_sweep` returns what was reached.
     """
-    sweep, preemption = execute_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)
-    preemption.pass_on()
+    try:
+        sweep, preemption = execute_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch, said=said)
+        preemption.pass_on()
+    except BaseException as error:
+        in_notebook("shorten", error)
+        raise
     return sweep
 
 

@@ -16,7 +16,7 @@ from maze_core.plugins.config.raw import Raw, assign, assignments_of
 from maze_core.plugins.config.record import FORKED_FROM
 from maze_sweep.budget import CALLBACK
 from maze_sweep.lines import Stretch, best_line
-from maze_sweep.ranking import unit_of
+from maze_sweep.ranking import several_tasks, unit_of
 from maze_sweep.sweep import Sweep
 from maze_sweep.trials import Trial
 
@@ -28,8 +28,11 @@ _COUNTERS = {"steps": "env_steps", "epochs": "epoch"}
 
 
 def write_best(sweep: Sweep, assembly: Assembly) -> bool:
-    """Write the values of the best trial as a preset, with those of its line as a table; False: none is complete."""
-    line = best_line(sweep)
+    """Write the values of the best trial as a preset, with those of its line as a table; False: there is no best one.
+
+    On several environments there is none: their scores cannot be compared.
+    """
+    line = [] if several_tasks(sweep.plan) else best_line(sweep)
     trial = sweep.trials[line[-1].trials[-1]] if line else None
     if trial is None or trial.config is None:
         return False
@@ -44,6 +47,13 @@ def write_best(sweep: Sweep, assembly: Assembly) -> bool:
     )
     files.write_bytes(sweep.folder / BEST, content.encode())
     return True
+
+
+def best_algorithm(sweep: Sweep) -> str:
+    """Return the algorithm of the best trial, which may be searched for."""
+    line = best_line(sweep)
+    config = sweep.trials[line[-1].trials[-1]].config if line else None
+    return sweep.plan.algorithm if config is None else config.algorithm.name
 
 
 def _with_schedules(sweep: Sweep, line: list[Stretch], config: Raw, assembly: Assembly) -> Raw:
@@ -110,7 +120,7 @@ def _comments(sweep: Sweep, trial: Trial, line: list[Stretch]) -> list[str]:
     value = trial.spread(plan)
     said = [f"The best trial, t{trial.number:03}: {plan.take} {plan.metric} {value}."]
     env = printable((trial.config.env_title if trial.config else "") or "ID", 80)
-    said.append(f"maze train {printable(plan.algorithm, 80)} --env {env} --preset FILE")
+    said.append(f"maze train {printable(best_algorithm(sweep), 80)} --env {env} --preset FILE")
     if len(line) > 1:
         said += ["", f"Its line had these values. From, until ({unit_of(sweep)}), values:"]
         said += [_row(each) for each in line]

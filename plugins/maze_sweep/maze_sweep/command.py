@@ -25,11 +25,13 @@ def sweep(
         str | None,
         typer.Argument(
             metavar="ALGORITHM",
-            help="The algorithm; not needed with an experiment that names one, or to continue a sweep.",
+            help="The algorithm, or several: a,b; not needed with an experiment that has one, or to continue a sweep.",
             show_default=False,
         ),
     ] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="ID", help="Environment id; repeatable: each is tried.")
+    ] = None,
     env_source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Env source plugin; default: gymnasium.")
     ] = None,
@@ -120,6 +122,7 @@ def sweep(
       maze sweep sac --env Pendulum-v1 --over algorithm.lr=1e-4,1e-3 \\
         --batch-size 128 --seeds 3
       maze sweep ppo --env CartPole-v1 --seeds 5
+      maze sweep ppo,a2c --env CartPole-v1 --env Acrobot-v1 --seeds 5
       maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 \\
         --model mlp
@@ -136,14 +139,18 @@ def sweep(
     allow_local_modules()
     if experiment is not None and algorithm is None:
         algorithm = _algorithm_of(experiment)
+    algorithms, envs = _listed(algorithm), env or []
+    several = {"algorithm.name": algorithms, "env.id": envs}
     common = {
         "env_source": env_source, "wrappers": wrappers, "model": model, "steps": steps, "epochs": epochs,
     }  # fmt: skip
     typed = {
-        "algorithm": algorithm, "env": env, "preset": preset, "trials": trials, "metric": metric, "take": take,
+        "algorithm": next(iter(algorithms), None), "env": next(iter(envs), None),
+        "preset": preset, "trials": trials, "metric": metric, "take": take,
         "minimize": minimize, "late_metric": late_metric, "seeds": _seeds(seeds),
         "searcher": _part(searcher, "--searcher"),
-        "over": _over(over), "overrides": _overrides(set_, common), "config": _config(algorithm, experiment, config),
+        "over": _over(over, several), "overrides": _overrides(set_, common),
+        "config": _config(algorithms, experiment, config),
         "init_from": None if init_from is None else str(init_from),
     }  # fmt: skip
     if metric is not None:  # another one is looked at anew
@@ -234,7 +241,8 @@ def _say_what_next(done: Sweep, failed: int) -> None:
     import os
 
     from maze_core.base.terminal_text import argument, counted
-    from maze_sweep.best_preset import BEST
+    from maze_sweep.best_preset import BEST, best_algorithm
+    from maze_sweep.ranking import several_tasks
 
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
@@ -243,11 +251,13 @@ def _say_what_next(done: Sweep, failed: int) -> None:
         return
     if failed:
         typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {argument(folder)}")
-    if (done.folder / BEST).exists():
+    if (done.folder / BEST).exists() and not several_tasks(done.plan):
         env = f" --env {argument(done.plan.env)}" if done.plan.env else ""
         preset = argument(f"{folder}/{BEST}")
-        typer.echo(f"The best values are a preset: maze train {argument(done.plan.algorithm)}{env} --preset {preset}")
-    if done.count("finished"):
+        typer.echo(f"The best values are a preset: maze train {argument(best_algorithm(done))}{env} --preset {preset}")
+    if done.count("finished") and several_tasks(done.plan):
+        typer.echo(f"Next: maze runs aggregate {argument(folder)} --normalize range")
+    elif done.count("finished"):
         typer.echo(f"Next: maze runs plot {argument(folder)} --out curves.png")
 
 
@@ -272,19 +282,23 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
         )
 
 
-def _over(texts: list[str] | None) -> dict[str, Any] | None:
+def _listed(algorithms: str | None) -> list[str]:
+    """Return the names in `ppo,a2c`."""
+    return [] if algorithms is None else [name.strip() for name in algorithms.split(",")]
+
+
+def _over(texts: list[str] | None, several: dict[str, list[str]]) -> dict[str, Any] | None:
+    """Return what is searched: what was named several times, and then what `texts` say."""
     from maze_core import ConfigError
     from maze_core.base.terminal_text import argument
     from maze_sweep.searchers.space import parse_over
 
-    if not texts:
-        return None
-    found: dict[str, Any] = {}
-    for path, values in map(parse_over, texts):
+    found: dict[str, Any] = {path: values for path, values in several.items() if len(values) > 1}
+    for path, values in map(parse_over, texts or ()):
         if path in found:
             raise ConfigError("appears twice", f"over.{path}", f"Next: --over {argument(path)}=A,B")
         found[path] = values
-    return found
+    return found or None
 
 
 def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any] | None:
@@ -296,12 +310,12 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 
 
 def _algorithm_of(experiment: str) -> str:
-    from maze_core.plugins.config.preset_paths import experiment_algorithm
+    from maze_core.plugins.config.presets import experiment_algorithm
 
     return experiment_algorithm(experiment, "maze sweep")
 
 
-def _config(algorithm: str | None, experiment: str | None, files: list[Path] | None) -> dict[str, Any] | None:
+def _config(algorithms: list[str], experiment: str | None, files: list[Path] | None) -> dict[str, Any] | None:
     """Return the experiment and the files as one layer; later ones win.
 
     Raises:
@@ -309,8 +323,8 @@ def _config(algorithm: str | None, experiment: str | None, files: list[Path] | N
     """
     from maze_core import ConfigError
     from maze_core.plugins.config.plain_yaml import read_yaml
-    from maze_core.plugins.config.preset_paths import experiment as experiment_file
     from maze_core.plugins.config.presets import algorithm_of
+    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.plugins.config.raw import merge
 
     named = [] if experiment is None else [experiment_file(experiment)]
@@ -318,8 +332,8 @@ def _config(algorithm: str | None, experiment: str | None, files: list[Path] | N
     for path in (*named, *(files or ())):
         content = read_yaml(path)
         meant = algorithm_of(content)
-        if algorithm is not None and meant not in ("", algorithm):
-            raise ConfigError(f"is for the algorithm {meant}, not for {algorithm}", str(path))
+        if algorithms and meant not in ("", *algorithms):
+            raise ConfigError(f"is for the algorithm {meant}, not for {', '.join(algorithms)}", str(path))
         layers = merge(layers, content)
     return layers or None
 

@@ -15,9 +15,17 @@ _ENDED = ("finished", "failed", "killed", "pruned")
 
 
 def share_done(sweep: Sweep) -> float:
-    """Return the share of all runs that is done, in [0, 1]; running ones count by their steps or epochs."""
-    done = sum(_share(trial, run, sweep) for trial in sweep.trials for run in trial.runs)
-    return done / max(1, sweep.total_runs)
+    """Return the share of all runs that is done, in [0, 1]; running ones count by their steps or epochs.
+
+    Where the searcher knows how far all of them train, runs that train further count more.
+    """
+    length = sweep.searcher.length()
+    if length is None or sweep.whole is None:
+        done = sum(_share(trial, run, sweep) for trial in sweep.trials for run in trial.runs)
+        return done / max(1, sweep.total_runs)
+    whole = max(length, sum(_length(trial, sweep) for trial in sweep.trials)) * len(sweep.plan.seeds)
+    done = sum(_length(trial, sweep) * _share(trial, run, sweep) for trial in sweep.trials for run in trial.runs)
+    return done / whole
 
 
 class Pace:
@@ -57,8 +65,17 @@ def _share(trial: Trial, run: SweepRun, sweep: Sweep) -> float:
     if run.state != "running" or not run.epochs or config is None:
         return 0.0
     if trial.until is not None and sweep.whole is not None:
-        began = 0.0 if trial.parent is None else sweep.trials[trial.parent].until or 0.0
-        done = run.count(_COUNTERS[sweep.whole.unit]) - began
-        return min(1.0, max(0.0, done / max(1e-9, trial.until - began)))
+        done = run.count(_COUNTERS[sweep.whole.unit]) - _began(trial, sweep)
+        return min(1.0, max(0.0, done / max(1e-9, _length(trial, sweep))))
     ends = (("env_steps", config.steps), ("epoch", getattr(config.algorithm, "n_epochs", None)))
     return min(1.0, max((run.count(name) / end for name, end in ends if end), default=0.0))
+
+
+def _length(trial: Trial, sweep: Sweep) -> float:
+    """Return how far a trial's runs train, in the unit of the budgets."""
+    end = sweep.whole.amount if trial.until is None and sweep.whole is not None else trial.until or 0.0
+    return end - _began(trial, sweep)
+
+
+def _began(trial: Trial, sweep: Sweep) -> float:
+    return 0.0 if trial.parent is None else sweep.trials[trial.parent].until or 0.0

@@ -3,33 +3,57 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maze_compare.groups import MISSING, short, text
 
 from maze_core.base.metrics import RETURN
 from maze_core.base.terminal_text import counted
+from maze_core.plugins.extensions import NOTEBOOK, extension
 from maze_sweep.metric import final_metrics, unrecorded
+from maze_sweep.plan import SweepPlan
 from maze_sweep.sweep import Sweep
 from maze_sweep.trials import RunState, SweepRun, Trial
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 FAILED: tuple[RunState, ...] = ("failed", "killed")
+_NAME_A_TASK = ("env", "env.id", "env.factory")
+"""Paths whose values are other environments, not other settings of one."""
 
 
 def ranked(sweep: Sweep) -> list[Trial]:
     """Return the trials from best to worst; of equal ones, those that have trained further come first.
 
     A trial of which fewer runs have finished with a value comes after those with more, whatever its values: the runs
-    that are left say nothing about those that failed.
+    that are left say nothing about those that failed. Several environments are ranked one after the other.
     """
     sign = 1 if sweep.plan.minimize else -1
+    tasks = _tasks(sweep)
 
-    def place(trial: Trial) -> tuple[int, float, float]:
-        found, until = trial.spread(sweep.plan), -(trial.until or 0.0)
-        return (0, math.inf, until) if found is None else (-found.count, sign * found.mean, until)
+    def place(trial: Trial) -> tuple[int, int, float, float]:
+        found, until, task = trial.spread(sweep.plan), -(trial.until or 0.0), tasks.index(_task(trial))
+        return (task, 0, math.inf, until) if found is None else (task, -found.count, sign * found.mean, until)
 
     return sorted(sweep.trials, key=place)
+
+
+def several_tasks(plan: SweepPlan) -> bool:
+    """Return True if a sweep is over environments, whose scores have no common scale."""
+    return any(path in plan.space for path in _NAME_A_TASK)
+
+
+def _tasks(sweep: Sweep) -> list[str]:
+    """Return the environments that are ranked one after the other, in the order of the trials."""
+    return list(dict.fromkeys(map(_task, sweep.trials)))
+
+
+def _task(trial: Trial) -> str:
+    """Return the environment of a trial as text; empty if only one is tried."""
+    return str([trial.point[path] for path in _NAME_A_TASK if path in trial.point] or "")
 
 
 def failures(sweep: Sweep) -> list[SweepRun]:
@@ -51,7 +75,12 @@ def table(sweep: Sweep, trials: Sequence[Trial]) -> tuple[list[str], list[list[s
     plan, lines = sweep.plan, has_lines(sweep)
     line = ["after", unit_of(sweep)] if lines else []
     headers = ["rank", "trial", *line, *map(short, plan.over), f"{plan.take} {title(plan.metric)}", "runs"]
-    return headers, [_row(sweep, trial, rank, lines) for rank, trial in enumerate(trials, 1)]
+    ranks: Counter[str] = Counter()
+    rows = []
+    for trial in trials:
+        ranks[_task(trial)] += 1
+        rows.append(_row(sweep, trial, ranks[_task(trial)], lines))
+    return headers, rows
 
 
 def has_lines(sweep: Sweep) -> bool:
@@ -86,6 +115,24 @@ def facts(sweep: Sweep) -> dict[str, Any]:
         "runs": {"total": sweep.total_runs, "finished": sweep.count("finished"), "failed": sweep.count(*FAILED)},
         "trials": [_trial_facts(sweep, trial) for trial in ranked(sweep)],
     }
+
+
+def to_frame(sweep: Sweep) -> DataFrame:
+    """Return the runs as a data frame of pandas: what its trial tried, seed, state and value of each."""
+    plan = sweep.plan
+    rows = [
+        {
+            "trial": trial.number,
+            **trial.point,
+            "seed": run.seed,
+            "state": run.state,
+            plan.metric: trial.value(run, plan),
+            "run_dir": str(run.run_dir),
+        }
+        for trial in sweep.trials
+        for run in trial.runs
+    ]
+    return extension(NOTEBOOK, "frame", "a data frame", "maze-notebook")(rows)
 
 
 def _row(sweep: Sweep, trial: Trial, rank: int, lines: bool) -> list[str]:

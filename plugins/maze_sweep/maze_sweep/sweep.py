@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from maze_core import ConfigError
-from maze_core.base import files
 from maze_core.base.metrics import metric_named
 from maze_core.base.terminal_text import argument
 from maze_core.collect.policies.said_classes import SaidClasses
@@ -18,18 +17,17 @@ from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
 from maze_core.plugins.config.assembly import Assembly
 from maze_core.plugins.direct_calls import named
-from maze_core.run.saved.run_dir import lock, new_folder
+from maze_core.run.saved.run_dir import lock
 from maze_sweep.budget import setting, whole_of
 from maze_sweep.forks import check_ends, check_forks
 from maze_sweep.guard import GivenUp, GuardedSearcher
 from maze_sweep.metric import MetricWatch, unrecorded
+from maze_sweep.places import fresh_folder, make_folder, make_places
 from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepPool
 from maze_sweep.same_settings import check_same_settings
 from maze_sweep.searchers.base import Begun, Done, Search, Searcher, Wait, Whole
 from maze_sweep.trials import (
-    LOGS,
-    RUNS,
     RunState,
     SweepRun,
     Trial,
@@ -143,7 +141,7 @@ class Sweep:
         self._lock = lock(self.folder)
         try:
             self._read_earlier()  # another process may have gone on with it until now
-            self._make_places()
+            make_places(self.folder)
             self._check_earlier_runs()
             if not self.searcher.foresees:
                 self._setup_searcher(self.folder)
@@ -180,29 +178,11 @@ class Sweep:
 
     def _create_folder(self) -> bool:
         """Create the folder; return False if it was there."""
-        plan = self.plan
-        try:
-            if self._folder is None:
-                first, _ = plan.run_config(next(probes(plan.space)), self._assembly)
-                self._folder = new_folder(first.env_title, plan.algorithm, "sweep")
-                return True
-            self._folder.mkdir(parents=True)
-        except FileExistsError as error:
-            if self._folder is None or not self._folder.is_dir():
-                raise ConfigError(f"{error.filename} is not a folder", "--dir", "Name another folder.") from error
-            return False
-        except OSError as error:
-            where = error.filename or self._folder
-            raise ConfigError(f"cannot create {where}: {error.strerror}", "--dir", "Name another folder.") from error
+        if self._folder is not None:
+            return make_folder(self._folder)
+        first, _ = self.plan.run_config(next(probes(self.plan.space)), self._assembly)
+        self._folder = fresh_folder(first, self.plan.algorithm)
         return True
-
-    def _make_places(self) -> None:
-        """Create the folders of runs and logs; in an untrusted folder they might be links out of it."""
-        try:
-            for name in (RUNS, LOGS):
-                files.make_folder(self.folder / name, self.folder)
-        except OSError as error:
-            raise ConfigError(f"{error.filename} cannot be used: {error.strerror}", "--dir") from error
 
     def _setup_searcher(self, folder: Path) -> None:
         plan = self.plan

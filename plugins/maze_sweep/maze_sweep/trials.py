@@ -129,9 +129,13 @@ class Trial:
 
     def values(self, plan: SweepPlan) -> list[float]:
         """Return the value of each finished run that has one."""
-        records = [run.record() for run in self.runs if run.state == "finished"]
-        found = [self._value(each, plan) for each in records if each is not None]
+        found = [self.value(run, plan) for run in self.runs]
         return [value for value in found if value is not None]
+
+    def value(self, run: SweepRun, plan: SweepPlan) -> float | None:
+        """Return the value of one of its runs; None for one that has not finished, or has none."""
+        record = run.record() if run.state == "finished" else None
+        return None if record is None else self._value(record, plan)
 
     def _value(self, record: RunRecord, plan: SweepPlan) -> float | None:
         """Return the value of what a run has done since it began; a fork has the metrics of its parent, too.

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core import Plugin, PluginConfig, hookimpl
-from maze_core.cli.loggers.points import settings
+from maze_core.cli.points import settings
 from maze_tensorboard.event_file import HPARAMS, EventFile, Record, read_records
 from maze_tensorboard.figures import pictures
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core import EpisodeSeeds, Purpose, torch_generator
-from maze_core.envs.wrappers.carry import cycled
+from maze_core.envs.wrappers import cycled
 from maze_core.run.episodes.evaluation import evaluate_policy
 from maze_video.recorder import FilmRecorder
 

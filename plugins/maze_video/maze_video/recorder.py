@@ -17,10 +17,10 @@ import numpy as np
 from maze_core import ConfigError
 from maze_core.base.blame import blame
 from maze_core.base.foreign_settings import variables_set
+from maze_core.envs.interfaces import agents
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
-from maze_core.envs.several.vector_env import AgentsVectorEnv
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
@@ -139,7 +139,7 @@ class FilmRecorder:
         env: VectorEnv
         if builder.several_agents:
             made = [_AgentsCamera(builder.agents_env(index), reel) for index, reel in enumerate(reels)]
-            env = AgentsVectorEnv(made.__getitem__, num_envs, agent_ids=builder.agent_ids)
+            env = agents(made.__getitem__, num_envs, agent_ids=builder.agent_ids)
         else:
             env = SerialVectorEnv(lambda index: _Camera(builder(index), reels[index]), num_envs)
         self._folder.mkdir(parents=True, exist_ok=True)

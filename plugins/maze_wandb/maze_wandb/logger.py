@@ -14,7 +14,7 @@ from pydantic import PositiveFloat
 from maze_core import PluginConfig, hookimpl
 from maze_core.base import files
 from maze_core.base.foreign_settings import refuse_settings_here, variables_set
-from maze_core.cli.loggers.points import (
+from maze_core.cli.points import (
     Point,
     PointLogger,
     best_files,

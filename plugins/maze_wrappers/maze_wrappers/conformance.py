@@ -11,6 +11,11 @@ from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Told, Workshop
 
 
+def gymnasium_wrapper(case: Case) -> Trial:
+    """Use one of gymnasium's own wrappers."""
+    return Trial(parameters={"id": "gymnasium.wrappers:FlattenObservation"})
+
+
 def tokenize(case: Case) -> Trial:
     """Use an environment with texts."""
 

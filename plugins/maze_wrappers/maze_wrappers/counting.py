@@ -90,7 +90,7 @@ class _Leaf:
 class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, most: int) -> None:
         super().__init__(env)
-        from maze_core.models.several.groups import keys_below
+        from maze_core.models.actor_groups import keys_below
 
         masks = mask_leaves(env.observation_space, env.action_space)
         self._leaves = {

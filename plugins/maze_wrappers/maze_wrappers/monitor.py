@@ -12,7 +12,7 @@ from gymnasium import spaces
 from maze_core import Plugin, PluginConfig, flatten_space, hookimpl
 from maze_core.base.metrics import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.wrappers.carry import METRICS
+from maze_core.envs.wrappers import METRICS
 from maze_wrappers.leaves import Env
 
 

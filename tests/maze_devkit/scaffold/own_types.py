@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Run, hookimpl
 from maze_core.data.sequences import Sequences
-from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers import Adam
 from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.policy import Policy
 

@@ -47,7 +47,8 @@ def test_commands_of_other_distributions_say_what_to_install(maze, clean):
         (["trajectories", "info", "demos"], "recordings"),
         (["runs", "list"], "compare"),
         (["plugins", "new"], "devkit"),
-        (["envs", "check"], "devkit"),
+        (["envs", "list"], "devkit"),
+        (["config", "schema"], "devkit"),
     ):
         assert f"Next: pip install maze-{distribution}" in maze(*command, folder=clean.home, code=2)
     assert "new" not in maze("plugins", "--help", folder=clean.home)
@@ -62,6 +63,8 @@ def test_commands_of_other_distributions_say_what_to_install(maze, clean):
         ("--model cnn", "maze-models"),
         ("--env levels:Old", "maze-foreign-envs"),
         ("--env bsuite:catch/0", "maze-foreign-envs"),
+        ("--env CartPole-v1 --set env.vectorization=native", "maze-foreign-envs"),
+        ("--env CartPole-v1 --wrappers gymnasium.wrappers:FlattenObservation", "maze-wrappers"),
     ],
 )
 def test_what_other_distributions_have_is_asked_for_by_name(maze, tmp_path, asked, distribution):

@@ -13,8 +13,7 @@ from gymnasium.spaces import Box
 
 from maze_core import ConfigError
 from maze_core.base.tree import stack_trees
-from maze_core.collect.agents.agent import Choice
-from maze_core.collect.agents.exploration import Exploration
+from maze_core.collect.agents.agent import Choice, Exploration
 from maze_core.envs.spaces import flatten_space, float_bounds
 from maze_offpolicy.collect.noise_processes import NoiseProcess, White
 

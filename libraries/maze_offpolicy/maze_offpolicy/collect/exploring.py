@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from maze_core import Policy, Run, TensorTree
-    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.agent import Exploration
 
 GAUSSIAN, WALK, COLOURED = "gaussian", "ornstein_uhlenbeck", "coloured"
 NoiseName = Literal["gaussian", "ornstein_uhlenbeck", "coloured"]

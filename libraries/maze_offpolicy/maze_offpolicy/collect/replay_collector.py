@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from maze_core import Batch, VectorEnv
-    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.agent import Exploration
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.plugins.hookspecs import Run
     from maze_offpolicy.collect.demonstrations import Demonstrations

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from maze_core import ConfigError, RunError
 from maze_core.base.terminal_text import shown
 from maze_core.envs.spaces import start_of
-from maze_core.envs.wrappers.carry import layers
+from maze_core.envs.wrappers import layers
 
 if TYPE_CHECKING:
     from gymnasium import Space

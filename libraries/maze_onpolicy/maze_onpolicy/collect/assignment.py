@@ -10,8 +10,7 @@ import torch
 
 from maze_core import NetworkAgent, subtree, take_rows, to_tensors
 from maze_core.base.tree import copy_tree, put_rows
-from maze_core.collect.agents.agent import Agent, Choice
-from maze_core.collect.agents.exploration import Exploration
+from maze_core.collect.agents.agent import Agent, Choice, Exploration
 from maze_core.collect.agents.network import NoisePlan
 from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.stepper import Stepper
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from maze_core import EpisodeSeeds, Policy, Rollout, TensorTree, Tree
-    from maze_core.collect.agents.exploration import Change
+    from maze_core.collect.agents.agent import Change
     from maze_core.collect.pools.workers import Arrays
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.vector import Share

@@ -21,8 +21,7 @@ from maze_onpolicy.data.pieces import critic_memory_after
 
 if TYPE_CHECKING:
     from maze_core import EpisodeSeeds, NetworkAgent, Rollout
-    from maze_core.collect.agents.agent import Agent
-    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.agent import Agent, Exploration
     from maze_core.collect.agents.rule import RuleAgent
     from maze_core.collect.stepper import Sink
     from maze_core.plugins.hookspecs import Run

@@ -11,14 +11,13 @@ from gymnasium.vector import AutoresetMode
 
 from maze_core import Rollout, RunError, map_tree, remembers, take_rows, to_tensors, varies
 from maze_core.base.saved_state import OrNone
+from maze_core.base.tree import to_arrays
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.network import SharedNoise
 from maze_core.data.batch import concat_tensors
 from maze_core.envs.checks import MisfitError, check_info, naming
-from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.recorded_state import Recorded
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.tensor_envs import arrays
 from maze_onpolicy.data.tensor_codecs import TensorActions, TensorObservations
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from maze_core import EpisodeSeeds, Policy, TensorTree, Tree
     from maze_core.data.rollout import Ends
-    from maze_core.envs.tensor_envs import OnHost
 
 
 class ResidentSampler:
@@ -36,7 +34,7 @@ class ResidentSampler:
 
     Args:
         policy: acts, on the device of the environment.
-        env: the environment, which counts episodes.
+        env: the natively vectorised environment, which counts episodes.
         layer: its layer with tensors below.
         n_steps: T, steps in one rollout.
         seeds: the seeds of the episodes.
@@ -50,8 +48,8 @@ class ResidentSampler:
     def __init__(
         self,
         policy: Policy,
-        env: NativeVectorEnv,
-        layer: OnHost,
+        env: Any,
+        layer: Any,
         n_steps: int,
         seeds: EpisodeSeeds,
         noise: torch.Generator,
@@ -80,7 +78,7 @@ class ResidentSampler:
             env: the environment.
             rest: the further arguments of the constructor.
         """
-        layer = env.tensors() if isinstance(env, NativeVectorEnv) else None
+        layer = env.tensors() if hasattr(env, "tensors") else None
         if layer is None or remembers(policy) or not _is_on(policy, layer.tensors_on):
             return None
         return cls(policy, env, layer, *rest)
@@ -169,7 +167,7 @@ class ResidentSampler:
 
     def _counted(self) -> Rollout:
         """Return the rollout: rewards and flags as arrays, ends and episodes counted."""
-        columns = arrays(self._columns)
+        columns = to_arrays(self._columns)
         terminated, truncated = columns["terminated"], columns["truncated"]
         valid, episodes = self._env.count(columns["reward"], terminated, truncated)
         rewards = np.where(valid, columns["reward"], 0).astype(np.float32)

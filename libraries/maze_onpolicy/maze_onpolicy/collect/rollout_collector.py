@@ -20,7 +20,7 @@ from maze_onpolicy.collect.sampler import Sampler
 
 if TYPE_CHECKING:
     from maze_core import NetworkAgent, Rollout, VectorEnv
-    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.agents.agent import Exploration
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.hookspecs import Run
     from maze_onpolicy.collect.remote import RemoteSampler

@@ -9,8 +9,7 @@ from gymnasium import spaces
 
 from maze_core import flatten_space
 from maze_core.envs.several.actors import ACTOR
-from maze_core.models.several.actor_policy import ActorPolicy
-from maze_core.models.several.groups import keys_below
+from maze_core.models.actor_groups import keys_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +35,7 @@ class AgentGroups:
         self._numbers: np.ndarray | None = None
         """The network of each agent, [agents] int64; None where all rows belong to one."""
         policy: Any = run.policy
-        if run.rows_of(1) > 1 and isinstance(policy, ActorPolicy) and len(policy.groups) > 1:
+        if run.rows_of(1) > 1 and len(getattr(policy, "groups", ())) > 1:
             of = {actor: number for number, group in enumerate(policy.groups) for actor in group.actors}
             self._numbers = np.array([of[actor] for actor in sorted(of)])
 

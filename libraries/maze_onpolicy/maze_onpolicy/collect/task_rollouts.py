@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from maze_core import ConfigError, EpisodeSeeds, NetworkAgent, Purpose, Shared, Task, torch_generator
 from maze_core.envs.checks import naming
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.wrappers.remembering import remembering
+from maze_core.envs.wrappers import remembering
 from maze_core.plugins.closing import release
 from maze_onpolicy.collect.parameter_arrays import load_arrays
 from maze_onpolicy.collect.sampler import Sampler

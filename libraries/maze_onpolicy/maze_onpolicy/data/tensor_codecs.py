@@ -12,7 +12,6 @@ from gymnasium import spaces
 from maze_core.envs.checks import MisfitError
 from maze_core.envs.codecs import follow, nest
 from maze_core.envs.spaces import choices_of, leaf_spec, leaves, start_of, whole_bounds
-from maze_core.envs.tensor_envs import arrays
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -66,7 +65,7 @@ class TensorObservations:
             if len(wrong := (~self._usable(leaf.key, values)).nonzero()):
                 t, row = wrong[0, :2].tolist()
                 start = self._starts[leaf.key]
-                value = arrays(values[t, row] if start is None else values[t, row] + start)
+                value = (values[t, row] if start is None else values[t, row] + start).numpy(force=True)
                 problem = f"{value!s:.80} at '{leaf.key}', where {leaf.space} is declared"
                 raise MisfitError(f"in step {t + 1} of a rollout {problem}", row)
 

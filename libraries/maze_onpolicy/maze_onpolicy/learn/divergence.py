@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core import ConfigError, flatten_space, remembers, to_tensors
+from maze_core.models.actor_routes import RoutedLeaf
+from maze_core.models.building import probe
 from maze_core.models.distributions.chosen import default_name, fitting, has_divergence, name_of
-from maze_core.models.several.actor_policy import probe
-from maze_core.models.several.routing import RoutedLeaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

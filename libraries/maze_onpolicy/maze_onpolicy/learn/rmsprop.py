@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_core.learn.optimizers.grouped import GroupedOptimizer
+from maze_core.learn.optimizers import GroupedOptimizer
 
 
 class RMSprop(GroupedOptimizer):

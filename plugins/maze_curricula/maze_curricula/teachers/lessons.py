@@ -64,6 +64,8 @@ class Lessons(Teacher):
         """Read the ranges of the lessons."""
         super().setup(space, rng)
         self._number, self._episodes = 0, 0
+        self._came = 0
+        """1 once the metric of the lesson has come."""
         self._spaces = [self._space_of(lesson) for lesson in self.config.lessons]
 
     def _space_of(self, lesson: Lesson) -> Space:
@@ -91,13 +93,22 @@ class Lessons(Teacher):
         if last or self._episodes < lesson.episodes:
             return
         if lesson.metric not in metrics:
-            raise RunError(
-                f"{_WHERE}.{self._number}.metric: no epoch has {lesson.metric!r}, but {', '.join(sorted(metrics))}"
-            )
-        value = metrics[lesson.metric]
+            self._check_comes(lesson.metric, episodes, metrics)
+            return
+        self._came, value = 1, metrics[lesson.metric]
         enough = lesson.at_least is not None and value >= lesson.at_least
         if enough or (lesson.at_most is not None and value <= lesson.at_most):
-            self._number, self._episodes = self._number + 1, 0
+            self._number, self._episodes, self._came = self._number + 1, 0, 0
+
+    def _check_comes(self, metric: str, episodes: Sequence[Episode], metrics: Mapping[str, float]) -> None:
+        """Raise RunError for a metric that has never come, unless the epoch had no episode that could have had it."""
+        evaluated = any(name.startswith("eval/") for name in metrics)
+        if self._came or not (evaluated if metric.startswith("eval/") else episodes):
+            return
+        raise RunError(
+            f"{_WHERE}.{self._number}.metric: no epoch has {metric!r}, but {', '.join(sorted(metrics))}\n"
+            f"Next: one of these: --set {_WHERE}.{self._number}.metric=train/return_mean"
+        )
 
     def metrics(self) -> dict[str, float]:
         """Return the number of the lesson."""
@@ -106,8 +117,9 @@ class Lessons(Teacher):
     def state(self) -> dict[str, Any]:
         """Return where the lessons are."""
         number = varies(self._number, Count(below=len(self._spaces)))
-        return {"lesson": number, "episodes": varies(self._episodes, Count())}
+        came = varies(self._came, Count(below=2))
+        return {"lesson": number, "episodes": varies(self._episodes, Count()), "came": came}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._number, self._episodes = state["lesson"], state["episodes"]
+        self._number, self._episodes, self._came = state["lesson"], state["episodes"], state["came"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat
 
 from maze_core import PluginConfig
 from maze_core.base.saved_state import Count, Number, OrNone, StateError, varies
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class PlrConfig(PluginConfig):
     """How levels are chosen."""
 
-    levels: PositiveInt = 200
+    levels: Annotated[int, Field(gt=0, le=100_000)] = 200
     """Levels that are drawn at the start and told apart: parameters, among them `seed` for levels made from seeds."""
     metric: str = "return"
     """Of an episode, by which its score is computed: `return`, `length`, or one that the environment reports."""

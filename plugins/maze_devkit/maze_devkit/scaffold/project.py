@@ -11,7 +11,7 @@ from pathlib import Path
 from maze_core import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.config.presets import preset_of
-from maze_core.plugins.config.schema import file_schema
+from maze_devkit.config_schema import file_schema
 from maze_devkit.scaffold.names import LONGEST, NAME, suggestion
 from maze_devkit.scaffold.package import core_range, filled, write_files
 

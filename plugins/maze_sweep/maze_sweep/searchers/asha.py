@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -109,7 +110,8 @@ class ASHASearcher(Searcher):
         self._jobs = [Job(self._rung(each.until), each.parent) for each in search.begun]
         self._points: dict[int, Point] = {number: each.point for number, each in enumerate(search.begun)}
         self._values: dict[int, float] = {}
-        return sum(max(1, self._count // config.reduction**rung) for rung in range(config.rungs))
+        self._done = False
+        return sum(self._expected())
 
     def _rung(self, until: float | None) -> int:
         if until not in self._budgets:
@@ -121,6 +123,7 @@ class ASHASearcher(Searcher):
         while len(self._jobs) <= number:
             job = self._next()
             if not isinstance(job, Job):
+                self._done = isinstance(job, Done)
                 return job
             self._jobs.append(job)
             new = len(self._jobs) - 1
@@ -134,6 +137,20 @@ class ASHASearcher(Searcher):
     def until(self, number: int) -> float:
         """Return the budget of the trial's rung."""
         return self._budgets[self._jobs[number].rung]
+
+    def length(self) -> float:
+        """Return how far the trials train together: those that have begun, and about as many as will."""
+        parts = [self._budgets[0], *(after - before for before, after in pairwise(self._budgets))]
+        return sum(count * part for count, part in zip(self._expected(), parts, strict=True))
+
+    def _expected(self) -> list[int]:
+        """Return about how many trials there will be on each rung, `[rungs]`: at least those that have begun."""
+        found: list[int] = []
+        for rung in range(self.config.rungs):
+            begun = sum(job.rung == rung for job in self._jobs)
+            more = max(1, found[-1] // self.config.reduction) if found else self._count
+            found.append(begun if self._done else max(begun, more))
+        return found
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Receive the value of a trial."""

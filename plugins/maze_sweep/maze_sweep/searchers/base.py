@@ -134,6 +134,13 @@ class Searcher(ABC):
         """
         return None
 
+    def length(self) -> float | None:
+        """Return about how far all trials train together, each with one seed, in the unit of `Search.whole`.
+
+        It tells how far the sweep is where trials differ in their budgets; None: all trials count alike.
+        """
+        return None
+
     def tell(self, number: int, point: Point, value: float | None) -> None:  # noqa: B027 — some do not learn
         """Receive the value of a trial, the mean over its seeds; None if any of them has none. May be called twice."""
 

@@ -112,6 +112,15 @@ class HyperbandSearcher(Searcher):
         """Return the budget of the trial's rung."""
         return self._budgets[self._place(number)[0].rung]
 
+    def length(self) -> float:
+        """Return how far the trials of all brackets train together."""
+        return sum(each.size * self._part(each) for each in self._groups)
+
+    def _part(self, group: Group) -> float:
+        """Return how far a trial of a group trains from where the bracket's group before ended."""
+        below = self._budgets[group.rung - 1] if group.rung > len(self._budgets) - 1 - group.bracket else 0.0
+        return self._budgets[group.rung] - below
+
     def tell(self, number: int, point: Point, value: float | None) -> None:
         """Receive the value of a trial."""
         self._values[number] = self._search.signed(value)

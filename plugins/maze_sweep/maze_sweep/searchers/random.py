@@ -46,6 +46,4 @@ def drawn(dimension: Dimension, generator: Random) -> object:
     """Return a value of a dimension, all of which are equally likely."""
     if isinstance(dimension, Choices):
         return generator.choice(dimension.values)
-    if dimension.whole and not dimension.log:
-        return generator.randint(int(dimension.low), int(dimension.high))
-    return dimension.at(generator.random())
+    return dimension.drawn(generator.random())

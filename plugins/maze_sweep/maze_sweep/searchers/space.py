@@ -67,6 +67,30 @@ class Range:
             value = self.low + share * (self.high - self.low)
         return min(max(round(value) if self.whole else _short(value), self.low), self.high)
 
+    def drawn(self, share: float) -> float:
+        """Return the value that a number from 0 to 1 stands for, where all such numbers are equally likely.
+
+        Beside `at`, which is for evenly spaced values, the ends of a range of integers are as likely as the others. On
+        the logarithmic scale each integer has the part from half below it to half above.
+        """
+        if not self.whole:
+            return self.at(share)
+        low, high = self._edges
+        value = math.exp(low + share * (high - low)) if self.log else low + share * (high - low)
+        return min(max(math.floor(value + 0.5), self.low), self.high)
+
+    def share(self, value: float) -> float:
+        """Return where in its range a value is, from 0 to 1: the inverse of `drawn`, up to the part of an integer."""
+        low, high = self._edges
+        return ((math.log(value) if self.log else value) - low) / (high - low)
+
+    @property
+    def _edges(self) -> tuple[float, float]:
+        """The ends on its scale, with the whole parts of integers there."""
+        margin = 0.5 if self.whole else 0.0
+        low, high = float(self.low) - margin, float(self.high) + margin
+        return (math.log(low), math.log(high)) if self.log else (low, high)
+
 
 Dimension = Choices | Range
 Space = Mapping[str, Dimension]

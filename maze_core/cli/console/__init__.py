@@ -1,1 +1,0 @@
-"""The callback that shows a run in the console."""

@@ -1,1 +1,0 @@
-"""The wrappers of the core, and what wrappers carry across episodes."""

@@ -1,1 +1,0 @@
-"""Optimizers without the overhead of `torch.optim`."""

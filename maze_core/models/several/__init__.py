@@ -1,1 +1,0 @@
-"""Policies of environments in which several actors or agents act."""

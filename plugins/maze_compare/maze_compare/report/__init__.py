@@ -1,0 +1,1 @@
+"""`maze report`: one page on an experiment, as HTML, Markdown or LaTeX."""

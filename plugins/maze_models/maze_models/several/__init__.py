@@ -1,0 +1,1 @@
+"""The policy of several actors: a network for each group of them."""
