@@ -41,8 +41,7 @@ ROWS: dict[str, str] = {
     "ppo-simple_spread_v3": "ppo --env simple_spread_v3 --steps 150000",
     "a2c-MountainCarContinuous-v0": "a2c --env MountainCarContinuous-v0",
     "trpo-Pendulum-v1": "trpo --env Pendulum-v1 --steps 100000",
-    "dqn-CliffWalking-v1": "dqn --env CliffWalking-v1 --wrappers one_hot --preset none "
-    "--set env.max_episode_steps=100 --steps 20000",
+    "a2c-Acrobot-v1": "a2c --env Acrobot-v1 --preset none --steps 100000",
     "ppo-MiniGrid-Empty-5x5-v0": f"ppo --env minigrid:MiniGrid-Empty-5x5-v0 {_GRID} --steps 40000",
     "apex-CartPole-v1": "apex --env CartPole-v1 --runner dev --steps 20000",
     "sac-CartPole-v1": "sac --env CartPole-v1 --steps 10000",
