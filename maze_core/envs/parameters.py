@@ -212,8 +212,7 @@ class EpisodeParameters:
 
     def give(self, i: int, envs: Sequence[Any], rebuild: Callable[[int, dict[str, Any]], None], seed: int) -> Any:
         """Let environment i of `envs` have its parameters, and return its seed; `rebuild` builds it with arguments."""
-        values = self.now[i]
-        if values is None:
+        if (values := self.now[i]) is None:
             return seed
         arguments = self._set(i, envs[i], values)
         if arguments != self._arguments.get(i, {}):
