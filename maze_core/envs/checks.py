@@ -173,7 +173,7 @@ def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:
 
 def check_info(info: object) -> None:
     """Raise MisfitError for an info that is no dict; one without entries says that there is nothing to tell."""
-    if not isinstance(info, Mapping):
+    if type(info) is not dict and not isinstance(info, Mapping):  # the first costs a tenth of the second
         raise MisfitError(f"an info that is no dict: {shown(info)}\nNext: return {{}} where there is nothing to tell.")
 
 

@@ -16,7 +16,7 @@ from maze_core.plugins.how_to_install import how_to_install
 
 @pytest.fixture
 def _core_and_ppo(monkeypatch):
-    kept = ("maze-core", "maze-learners", "maze-ppo")
+    kept = ("maze-core", "maze-devkit", "maze-learners", "maze-ppo")
     few = tuple(each for each in discovery.declared() if each.distribution in kept)
     monkeypatch.setattr(discovery, "declared", lambda: few)
     # Another test of this process may have imported the package that registers the games.

@@ -95,7 +95,7 @@ def test_too_many_deaths_end_the_run_with_its_checkpoint_named(small):
     (pool,) = context.run.environments.pools
     threading.Timer(1.0, lambda: os.kill(pool.pids[1], signal.SIGKILL)).start()
     began = time.monotonic()
-    with pytest.raises(RunError, match=r"(?s)worker 1 .*SIGKILL.*maze resume"):
+    with pytest.raises(RunError, match=r"(?s)worker 1 .*SIGKILL.*reopen"):
         context.train()
     assert time.monotonic() - began < 6
 

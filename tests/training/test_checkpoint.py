@@ -217,7 +217,7 @@ def test_a_full_disk_ends_a_run_with_one_message_and_loses_nothing(quick, whole_
         with pytest.raises(RunError, match=r"could not write the checkpoint .*: No space left on device") as caught:
             context.train()
     assert caught.value.exit_code == 1
-    assert "of epoch 1. Next: maze resume" in caught.value.__notes__[0]
+    assert "of epoch 1. Next: RunContext.reopen(" in caught.value.__notes__[0]
     assert_same(whole_state(context.run_dir), before)
     leftovers = [path for path in context.run_dir.rglob(".*") if path.name != ".lock"]
     assert leftovers == []

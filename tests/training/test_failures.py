@@ -51,7 +51,7 @@ def after_epoch(number, action):
 def check_what_is_left(context, error, epoch):
     """The error says where the last intact checkpoint is, and it is intact."""
     note = "\n".join(error.__notes__)
-    assert f"checkpoints/last, of epoch {epoch}. Next: maze resume {context.run_dir}" in note
+    assert f'checkpoints/last, of epoch {epoch}. Next: RunContext.reopen("{context.run_dir}").train()' in note
     saved = read_checkpoint(context.run_dir / "checkpoints" / "last")
     assert saved.state["epoch"] == epoch
     assert all(tensor.isfinite().all() for tensor in saved.model.values())
@@ -62,7 +62,7 @@ def check_nothing_is_left(context, error):
     """The error says that the folder was removed, which may be used again, and advises nothing that cannot be done."""
     note = error.__notes__[-1]
     assert note == f"Nothing learnt had been saved, so {context.run_dir} was removed. Its seed was 1."
-    assert "maze resume" not in "".join(error.__notes__)
+    assert "Next:" not in "".join(error.__notes__)
     assert not context.run_dir.exists()
     with pytest.raises(RunError, match="this run is closed"):
         context.train()

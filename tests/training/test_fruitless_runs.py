@@ -59,7 +59,7 @@ def test_an_environment_that_cannot_be_stepped(quick, tmp_path, monkeypatch, way
     context = quick(env, "a2c", run_dir=run_dir)
     with pytest.raises(MazeError) as caught:
         context.train()
-    assert "maze resume" not in str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+    assert "reopen" not in str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
     assert not (run_dir or tmp_path / "runs").exists()
     mended = quick(SeededWalk, "a2c", run_dir=run_dir)
     mended.train()
@@ -99,7 +99,7 @@ def test_a_run_that_has_saved_something_keeps_its_folder_and_so_does_one_that_is
     env.way = "raise"
     with pytest.raises(RunError) as caught:
         context.train()
-    assert caught.value.__notes__[-1].endswith(f"of epoch 1. Next: maze resume {context.run_dir}")
+    assert caught.value.__notes__[-1].endswith(f'of epoch 1. Next: RunContext.reopen("{context.run_dir}").train()')
     assert (context.run_dir / "checkpoints" / "last").is_dir()
 
     env.way = ""
@@ -108,7 +108,7 @@ def test_a_run_that_has_saved_something_keeps_its_folder_and_so_does_one_that_is
     env.way = "raise"
     with pytest.raises(RunError) as caught:
         quick(env, "a2c").resume(begun.run_dir)
-    assert "maze resume" not in "".join(getattr(caught.value, "__notes__", ()))
+    assert "reopen" not in "".join(getattr(caught.value, "__notes__", ()))
     assert (begun.run_dir / "checkpoints" / "last").is_dir()
 
 

@@ -66,7 +66,7 @@ def test_a_directory_must_be_new_or_empty(quick, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert quick(run_dir=empty).run_dir == empty
-    with pytest.raises(ConfigError, match=f"is not empty\n.*maze resume {empty}"):
+    with pytest.raises(ConfigError, match=rf'is not empty\n.*RunContext.reopen\("{empty}"\)'):
         _ = quick(run_dir=empty).run
     file = tmp_path / "file"
     file.touch()
@@ -97,7 +97,7 @@ def test_a_first_observation_unlike_its_space_is_found_before_there_is_a_folder(
     with pytest.raises(ConfigError, match="the first observation does not match") as caught:
         quick(Undeclared, run_dir=tmp_path / "run").train()
     assert not (tmp_path / "run").exists()
-    assert "maze resume" not in "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert "reopen" not in "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
 
 
 BEGUN = ([".lock"], [".lock", "network.svg"], [".lock", "network.svg", "config.yaml"],

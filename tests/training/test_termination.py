@@ -218,7 +218,7 @@ def test_a_run_that_loses_what_it_works_with_leaves_the_kept_state(
     lost = quick(**parts, callbacks={"lost": Lost})
     with pytest.raises(LostError) as caught:
         lost.train()
-    assert "maze resume" in "\n".join(caught.value.__notes__)
+    assert "reopen(" in "\n".join(caught.value.__notes__)
     assert whole_state(lost.run_dir)["updates"] == 2
     quick(**parts, callbacks={"lost": Lost}).resume(lost.run_dir)
     whole = quick(**parts, callbacks={"lost": Lost})

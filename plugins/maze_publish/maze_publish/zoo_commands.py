@@ -48,8 +48,9 @@ def show(
     """Show the card of a policy of the zoo.
 
     \b
-    Example:
+    Examples:
       maze zoo show ppo-CartPole-v1
+      maze zoo show ppo-LunarLander-v3
     """
     from maze_publish.opening import card_of
     from maze_publish.policies_at_hand import policy_named
