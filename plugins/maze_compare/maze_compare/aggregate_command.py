@@ -12,6 +12,9 @@ from maze_core.cli import output
 if TYPE_CHECKING:
     from maze_statistics import Run
 
+    from maze_compare.experiment import Experiment
+    from maze_compare.records import RunRecord
+
 RESAMPLES = 5_000
 NORMALIZE = typer.Option(
     "--normalize",
@@ -24,6 +27,14 @@ BY = typer.Option(
     metavar="PATH",
     help="What tells algorithms apart, such as algorithm.lr; default: algorithm.name. Repeatable.",
 )
+METRIC = typer.Option(
+    "--metric", metavar="NAME", help="A metric of metrics.jsonl; default: the runs' score, else the return."
+)
+TAKE = typer.Option("--take", metavar="last|best", help="Which of its values counts.")
+MINIMIZE = typer.Option("--minimize", help="Lower values of the metric are better.")
+ENV = typer.Option("--env", metavar="ID", help="Only runs on this environment.")
+ALGORITHM = typer.Option("--algorithm", metavar="NAME", help="Only runs of this algorithm.")
+DRAWS = typer.Option("--resamples", metavar="N", min=100, max=100_000, help="Draws of the bootstrap.")
 
 
 def aggregate(
@@ -35,24 +46,19 @@ def aggregate(
     ] = None,
     csv: Annotated[list[Path] | None, CSV] = None,
     normalize: Annotated[list[str] | None, NORMALIZE] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A metric of metrics.jsonl; default: the runs' score, else the return."),
-    ] = None,
-    take: Annotated[str, typer.Option(metavar="last|best", help="Which of its values counts.")] = "last",
-    minimize: Annotated[bool, typer.Option("--minimize", help="Lower values of the metric are better.")] = False,
+    metric: Annotated[str | None, METRIC] = None,
+    take: Annotated[str, TAKE] = "last",
+    minimize: Annotated[bool, MINIMIZE] = False,
     by: Annotated[list[str] | None, BY] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Only runs on this environment.")] = None,
-    algorithm: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this algorithm.")] = None,
+    env: Annotated[str | None, ENV] = None,
+    algorithm: Annotated[str | None, ALGORITHM] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
             "--where", metavar="PATH=VALUE", help="Only runs with this value, such as algorithm.lr=1e-3; repeatable."
         ),
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(metavar="N", min=100, max=100_000, help="Draws of the bootstrap.")
-    ] = RESAMPLES,
+    resamples: Annotated[int, DRAWS] = RESAMPLES,
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE", help="Also draw them: .png, .svg or .pdf.")
     ] = None,
@@ -81,21 +87,13 @@ def aggregate(
     from maze_statistics.csv_files import write_csv
 
     from maze_compare.aggregate_output import facts, print_findings
-    from maze_compare.command import check, matching, score_of
-    from maze_compare.experiment import experiment, findings
+    from maze_compare.command import check, matching
+    from maze_compare.experiment import findings
 
     check("--take", take, ("last", "best"))
     parts = _parts(draw, picture)
     records = [] if csv and not runs else matching(runs or [Path("runs")], env, algorithm, where)
-    metric, lower = score_of(records, metric) if records else metric_of_files(metric)
-
-    def wanted(run: Run) -> bool:
-        return env in (None, run.task) and algorithm in (None, run.algorithm)
-
-    of = experiment(
-        records, csv or [], metric=metric, take="best" if take == "best" else "last", lower=lower or minimize,
-        by=by or (), normalise=normalize or (), wanted=wanted,
-    )  # fmt: skip
+    of = experiment_of(records, csv, metric, take, minimize, by, normalize, env, algorithm)
     found = findings(of, resamples=resamples)
     for line in of.left_out:
         output.warn(line)
@@ -119,7 +117,37 @@ def aggregate(
             output.warn(f"{picture}: {', '.join(parts)}")
 
 
-def metric_of_files(metric: str | None) -> tuple[str, bool]:
+def experiment_of(
+    records: list[RunRecord],
+    csv: list[Path] | None,
+    metric: str | None,
+    take: str,
+    minimize: bool,
+    by: list[str] | None,
+    normalize: list[str] | None,
+    env: str | None,
+    algorithm: str | None,
+) -> Experiment:
+    """Return the experiment of runs and files, by the options of a command, of which `take` is checked.
+
+    Raises:
+        ConfigError: an option, a run or a file is refused.
+    """
+    from maze_compare.command import score_of
+    from maze_compare.experiment import experiment
+
+    metric, lower = score_of(records, metric) if records else _metric_of_files(metric)
+
+    def wanted(run: Run) -> bool:
+        return env in (None, run.task) and algorithm in (None, run.algorithm)
+
+    return experiment(
+        records, csv or [], metric=metric, take="best" if take == "best" else "last", lower=lower or minimize,
+        by=by or (), normalise=normalize or (), wanted=wanted,
+    )  # fmt: skip
+
+
+def _metric_of_files(metric: str | None) -> tuple[str, bool]:
     """Return the name of what files have, and that lower ones are not better; refuse a metric."""
     from maze_core import ConfigError
 

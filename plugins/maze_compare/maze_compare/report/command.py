@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from maze_compare.aggregate_command import BY, CSV, NORMALIZE, RESAMPLES, metric_of_files
+from maze_compare.aggregate_command import (
+    ALGORITHM,
+    BY,
+    CSV,
+    DRAWS,
+    ENV,
+    METRIC,
+    MINIMIZE,
+    NORMALIZE,
+    RESAMPLES,
+    TAKE,
+    experiment_of,
+)
 from maze_core.cli import output
-
-if TYPE_CHECKING:
-    from maze_statistics import Run
 
 _SUFFIXES = {"html": ".html", "markdown": ".md", "latex": ".tex"}
 
@@ -28,18 +37,13 @@ def report(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file; default: report.html, .md or .tex.")
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title.")] = "",
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A metric of metrics.jsonl; default: the runs' score, else the return."),
-    ] = None,
-    take: Annotated[str, typer.Option(metavar="last|best", help="Which of its values counts.")] = "last",
-    minimize: Annotated[bool, typer.Option("--minimize", help="Lower values of the metric are better.")] = False,
+    metric: Annotated[str | None, METRIC] = None,
+    take: Annotated[str, TAKE] = "last",
+    minimize: Annotated[bool, MINIMIZE] = False,
     by: Annotated[list[str] | None, BY] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Only runs on this environment.")] = None,
-    algorithm: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this algorithm.")] = None,
-    resamples: Annotated[
-        int, typer.Option(metavar="N", min=100, max=100_000, help="Draws of the bootstrap.")
-    ] = RESAMPLES,
+    env: Annotated[str | None, ENV] = None,
+    algorithm: Annotated[str | None, ALGORITHM] = None,
+    resamples: Annotated[int, DRAWS] = RESAMPLES,
 ) -> None:
     """Write one page on an experiment: the question, the answer, results with intervals, curves, design, commands.
 
@@ -51,8 +55,8 @@ def report(
       maze report runs/CartPole-v1 --format markdown --out result.md
       maze report both --csv sb3.csv --normalize range --format latex
     """
-    from maze_compare.command import check, matching, score_of
-    from maze_compare.experiment import experiment, findings
+    from maze_compare.command import check, matching
+    from maze_compare.experiment import findings
     from maze_compare.report.contents import contents
     from maze_compare.report.html_page import html_page
     from maze_compare.report.text_pages import latex_page, markdown_page
@@ -64,19 +68,10 @@ def report(
     if not folders and not csv:
         raise ConfigError("name a folder with runs, or --csv FILE", hint="Next: maze report runs/CartPole-v1")
     records = matching(folders, env, algorithm, None) if folders else []
-    named = metric
-    metric, lower = score_of(records, named) if records else metric_of_files(named)
-
-    def wanted(run: Run) -> bool:
-        return env in (None, run.task) and algorithm in (None, run.algorithm)
-
-    of = experiment(
-        records, csv or [], metric=metric, take="best" if take == "best" else "last", lower=lower or minimize,
-        by=by or (), normalise=normalize or (), wanted=wanted,
-    )  # fmt: skip
+    of = experiment_of(records, csv, metric, take, minimize, by, normalize, env, algorithm)
     typed = [("--csv", [str(each) for each in csv or ()]), ("--normalize", normalize or []), ("--by", by or [])]
     typed += [
-        (name, [value]) for name, value in (("--metric", named), ("--env", env), ("--algorithm", algorithm)) if value
+        (name, [value]) for name, value in (("--metric", metric), ("--env", env), ("--algorithm", algorithm)) if value
     ]
     typed += [("--take", [take])] if take != "last" else []
     options = [part for name, values in typed for value in values for part in (name, value)]
