@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -33,10 +34,15 @@ def test_commands_algorithms_and_options_are_completed(typed: str, found: set[st
 
 
 def test_it_is_installed_for_a_shell(tmp_path: Path) -> None:
-    environment = {**os.environ, "HOME": str(tmp_path)}
-    subprocess.run(
-        [*PROGRAM, "--install-completion", "bash"], env=environment, check=True, capture_output=True, timeout=60
+    program = shlex.join([*PROGRAM, "--install-completion"])  # it installs for the shell that it runs in
+    done = subprocess.run(
+        ["bash", "-c", f"{program}; exit $?"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
+    assert done.returncode == 0, done.stderr
     script = tmp_path / ".bash_completions" / "maze.sh"
     assert str(script) in (tmp_path / ".bashrc").read_text()
     assert "_maze_completion maze" in script.read_text()

@@ -76,13 +76,17 @@ def cluster(clusters: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[An
 
 
 def descendants(word: str, root: int | None = None) -> list[str]:
-    """Command lines of the living processes below this one (or `root`) that hold a word."""
+    """Command lines of the living processes below this one (or `root`) that hold a word.
+
+    Other tests of this process may have left servers running that fork workers. Python runs them by `-c`, and their
+    command lines name all packages: they don't count. Ray starts nothing like that.
+    """
     parents: dict[int, int] = {}
-    commands: dict[int, str] = {}
+    commands: dict[int, list[str]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
-            commands[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+            commands[int(folder.name)] = (folder / "cmdline").read_text().split("\0")
         except OSError:
             continue
         if state != "Z":
@@ -90,6 +94,5 @@ def descendants(word: str, root: int | None = None) -> list[str]:
     found = {root or os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
-    # Other tests of this process may have left Python's own fork server running, whose command line names all packages.
-    own = [commands[pid] for pid in found - {root or os.getpid()} if "multiprocessing" not in commands[pid]]
+    own = [" ".join(commands[pid]) for pid in found - {root or os.getpid()} if "-c" not in commands[pid]]
     return [command for command in own if word in command]
