@@ -185,13 +185,15 @@ class EpisodeParameters:
         """Those of every evaluation or rollout, whose seeds number the episodes of all environments."""
         self._first = 0
         self.plan: EpisodePlan | None = None
-        """For the episodes that begin from now on; None: environments stay as they are."""
+        """For the episodes that begin from now on; None: they have none."""
         self.now: list[Values | None] = [None] * count
         """Of the unfinished episodes."""
         self._recorded: dict[int, Values | None] = {}
         self._setters: dict[int, Setter] = {}
         self._arguments: dict[int, dict[str, Any]] = {}
         """Those of the constructor of each environment that was built anew."""
+        self._names: dict[int, set[str]] = {}
+        """Of the parameters that were set in each environment since it was built."""
 
     def planned(self, seeds: EpisodeSeeds) -> EpisodeSeeds:
         """Return the seeds with the plan. One that they have counts from now on."""
@@ -206,19 +208,27 @@ class EpisodeParameters:
         """Return the parameters of the episode that begins in environment i, or is replayed; None: it has none."""
         if i in self._recorded:
             self.now[i] = self._recorded.pop(i)
-        elif self.plan is not None:
-            self.now[i] = self.plan.of(self._first + env_index, episode_number)
+        else:
+            self.now[i] = None if self.plan is None else self.plan.of(self._first + env_index, episode_number)
         return self.now[i]
 
     def give(self, i: int, envs: Sequence[Any], rebuild: Callable[[int, dict[str, Any]], None], seed: int) -> Any:
-        """Let environment i of `envs` have its parameters, and return its seed; `rebuild` builds it with arguments."""
-        if (values := self.now[i]) is None:
+        """Let environment i of `envs` have its parameters, and return its seed; `rebuild` builds it with arguments.
+
+        What the episode before had and this one has not is again as the environment was built.
+        """
+        values = self.now[i] or {}
+        if self._names.get(i, set()) - values.keys():
+            self._arguments[i], self._names[i] = {}, set()
+            rebuild(i, {})
+        if not values:
             return seed
         arguments = self._set(i, envs[i], values)
         if arguments != self._arguments.get(i, {}):
             self._arguments[i] = arguments
             rebuild(i, arguments)
             self._set(i, envs[i], values)
+        self._names[i] = values.keys() - {SEED}
         return values.get(SEED, seed)
 
     def _set(self, i: int, env: Any, values: Values) -> dict[str, Any]:
@@ -263,10 +273,10 @@ def rebuilt(make: Any, index: int, arguments: Mapping[str, Any], old: Any, build
     Raises:
         ConfigError: there is no such argument, or the spaces would change.
     """
-    if not hasattr(make, "with_arguments"):
+    if arguments and not hasattr(make, "with_arguments"):
         raise ConfigError(f"this environment has no parameter {', '.join(map(shown, arguments))}", "env")
     try:
-        new = build(make.with_arguments(arguments), index)
+        new = build(make.with_arguments(arguments) if arguments else make, index)
     except ConfigError as error:
         raise ConfigError(f"the environment does not take {_said(arguments)}: {error.message}", "env", _WAYS) from error
     _check_spaces(new, _spaces(old), arguments)

@@ -83,6 +83,49 @@ def test_several_agents_have_them(quick, whole_state, assert_same):
     assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))
 
 
+@pytest.mark.parametrize(
+    ("env", "runner", "given", "as_built"),
+    [
+        (CORRIDOR, "dev", {"wind": [0.4, 0.5], "size": [5, 6]}, {"size": 3, "wind": 0.0}),
+        (CORRIDOR, "local", {"lag": [2, 3]}, {"lag": 0}),
+        ("tests.corridors:Hall", "dev", {"size": [5, 6], "wind": [0.4, 0.5]}, {"size": 3, "wind": 0.0}),
+    ],
+)
+def test_without_its_teacher_a_resumed_run_has_the_environment_as_it_was_built(quick, env, runner, given, as_built):
+    context = quick(env, "ppo", {"runner": runner, "algorithm.n_epochs": 9, **taught("uniform", given)})
+    context.train(1)
+    context.close()
+    with RunContext.reopen(context.run_dir, overrides={"callbacks.curriculum": None, "runner": "dev"}) as again:
+        again.train(3)
+        assert again.run.statistics.finished
+        assert not any(each.parameters for each in again.run.statistics.finished)
+        envs = again.run.environments.training(0).envs
+    assert all(getattr(each.unwrapped, name) == value for each in envs for name, value in as_built.items())
+
+
+def test_so_do_several_agents(quick):
+    context = quick(
+        "mpe2:simple_spread_v3", "ppo", {"algorithm.n_epochs": 9, **taught("uniform", {"max_cycles": [2, 3]})}
+    )
+    context.train(1)
+    context.close()
+    with RunContext.reopen(context.run_dir, overrides={"callbacks.curriculum": None}) as again:
+        again.train(4)
+        assert [each.length for each in again.run.statistics.finished][-3:] == [25] * 3
+
+
+def test_a_parameter_that_is_set_no_more_is_as_it_was_built(quick):
+    context = quick(CORRIDOR, "ppo", {"algorithm.n_epochs": 9})
+    environments = context.run.environments
+    environments.training(3)
+    for values in ({"wind": 0.4, "size": 5, "lag": 2}, {"size": 4, "lag": 1}, {"size": 2, "wind": 0.3}):
+        environments.instruct([values])
+        context.train(4 * values["size"])
+        as_built = {"wind": 0.0, "size": 3, "lag": 0}
+        for each in environments.training(3).envs:
+            assert {name: getattr(each.unwrapped, name) for name in as_built} == as_built | values
+
+
 def test_evaluations_have_their_own(quick):
     grid = {"size": [2, 5], "wind": [0.0, 0.5]}
     values = {"evaluation.parameters": grid, "evaluation.n_episodes": 8, **taught("uniform", {"size": [3, 3 + 1]})}
