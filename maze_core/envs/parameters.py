@@ -184,6 +184,8 @@ class EpisodeParameters:
         self._rows: tuple[Values, ...] = getattr(builder, "parameters", ())
         """Those of every evaluation or rollout, whose seeds number the episodes of all environments."""
         self._first = 0
+        self.used = False
+        """False: no episode of these environments has parameters, or had some."""
         self.plan: EpisodePlan | None = None
         """For the episodes that begin from now on; None: they have none."""
         self.now: list[Values | None] = [None] * count
@@ -199,10 +201,15 @@ class EpisodeParameters:
         """Return the seeds with the plan. One that they have counts from now on."""
         if self._rows:
             self._first = seeds.first
-            self.plan = EpisodePlan(self._rows, seeds.stride or len(self.now))
+            self.instruct(EpisodePlan(self._rows, seeds.stride or len(self.now)))
             return seeds
-        self.plan = seeds.plan or self.plan
+        if seeds.plan is not None:
+            self.instruct(seeds.plan)
         return seeds if self.plan is None else replace(seeds, plan=self.plan)
+
+    def instruct(self, plan: EpisodePlan) -> None:
+        """Let the episodes that begin from now on have the parameters of a plan."""
+        self.used, self.plan = True, plan
 
     def begin(self, i: int, env_index: int, episode_number: int) -> Values | None:
         """Return the parameters of the episode that begins in environment i, or is replayed; None: it has none."""
@@ -245,6 +252,7 @@ class EpisodeParameters:
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `state()`: each environment begins with the recorded parameters once."""
         self._recorded = dict(enumerate(state.get("parameters", ())))
+        self.used = self.used or bool(self._recorded)
 
 
 class Plain:

@@ -222,7 +222,7 @@ class SerialVectorEnv:
 
     def instruct(self, plan: EpisodePlan) -> None:
         """Let the episodes that begin from now on have these parameters."""
-        self._parameters.plan = plan
+        self._parameters.instruct(plan)
 
     def close(self) -> None:
         """Close the environments; safe to call twice."""
@@ -243,8 +243,10 @@ class SerialVectorEnv:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
         try:  # as `naming`, without its cost
-            self._parameters.begin(i, index, self._episode[i])
-            seed = self._parameters.give(i, self.envs, self._rebuild, self._seeds(index, self._episode[i]))
+            seed = self._seeds(index, self._episode[i])
+            if self._parameters.used:
+                self._parameters.begin(i, index, self._episode[i])
+                seed = self._parameters.give(i, self.envs, self._rebuild, seed)
             self.episode_memory[i] = remembered(self._lasting[i])
             result: Any = self.envs[i].reset(seed=seed)
             check_reset(result)
@@ -293,7 +295,7 @@ class SerialVectorEnv:
         now = self._clock + 1
         length = now - self._started[i]
         where = place(self.first_index + i, self._episode[i], length)
-        metrics = episode_metrics(info, where)
+        metrics = episode_metrics(info, where) if info or type(info) is not dict else {}
         raw_return = None if meter is None else meter.total
         summary = None
         if self._events[i]:

@@ -189,7 +189,7 @@ class AgentsVectorEnv:
 
     def instruct(self, plan: EpisodePlan) -> None:
         """Let the episodes that begin from now on have these parameters."""
-        self._parameters.plan = plan
+        self._parameters.instruct(plan)
 
     def close(self) -> None:
         """Close the environments; safe to call twice."""

@@ -166,7 +166,7 @@ class PooledVectorEnv:
 
     def instruct(self, plan: EpisodePlan) -> None:
         """Let the episodes that begin from now on have these parameters."""
-        self._episode_log.parameters.plan = plan
+        self._episode_log.parameters.instruct(plan)
         if self._seeds is not None:
             self._seeds = replace(self._seeds, plan=plan)
             self._ask(EnvShare.instruct, [(self._moves, plan)] * len(self._envs))
