@@ -18,6 +18,8 @@ from maze_core.plugins.kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 
 def authors() -> dict[str, str]:
     """The classes, functions and types that plugins meet."""
+    from maze_actors.agents import MultiAgentEnv, Round
+    from maze_actors.turns import Turn, TurnEnv
     from maze_curricula import Space, Teacher
     from maze_devkit import Case, Trial
     from maze_offpolicy.collect.action_noise import ActionNoise
@@ -52,8 +54,6 @@ def authors() -> dict[str, str]:
     from maze_core.data.sequences import Sequences
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.several.agents import MultiAgentEnv, Round
-    from maze_core.envs.several.turns import Turn, TurnEnv
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.side_learner import SideLearner

@@ -10,6 +10,7 @@ from functools import cache
 
 _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
+    "maze-actors": {},
     "maze-atari": {"env": "atari"},
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs report"},
@@ -81,7 +82,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 """By distribution and kind: names, with spaces between them."""
 
 LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local",
-             "maze_statistics")  # fmt: skip
+             "maze_actors", "maze_statistics")  # fmt: skip
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.base.tree import Tree
-    from maze_core.envs.several.agents import MultiAgentEnv
     from maze_core.envs.spaces import Leaf
 
 _STEPS = 50
@@ -63,7 +62,7 @@ def seen_notes(
     return []
 
 
-def seen_by_agents(build: Callable[[], MultiAgentEnv], wrappers: int) -> list[str]:
+def seen_by_agents(build: Callable[[], Any], wrappers: int) -> list[str]:
     """Return the notes of `seen_notes` where several agents act: one for a leaf, of the first agent that has it."""
     with suppress(Exception), releasing(build()) as env:
         shown = _played(env)
@@ -104,7 +103,7 @@ def _seen(env: gymnasium.Env[Any, Any], doubtful: list[Leaf]) -> list[tuple[Leaf
 
 
 @settings_kept()
-def _played(env: MultiAgentEnv) -> dict[str, list[Any]]:
+def _played(env: Any) -> dict[str, list[Any]]:
     """Return what some random rounds show each agent; nothing where those that act first see no large number."""
     seen: dict[str, list[Any]] = {}
     for space in env.action_spaces.values():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.actors import is_for_critics, own_actions
 from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.distributions.chosen import (
     DISTRIBUTION_SETTINGS,
@@ -88,8 +88,6 @@ class ModelConfig(PluginConfig):
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters for one kind of actor, where several actors act, by the keys of its own actions."""
-        from maze_core.models.actor_groups import own_actions
-
         return self.model_copy(update={"choice_features": own_actions(self.choice_features, kind)})
 
     @model_validator(mode="after")

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
+from maze_core.envs.actors import is_for_critics
 from maze_core.envs.masks import masks_among
-from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_image, is_narrow
 from maze_core.models.blocks import MLP, Activation, members
 

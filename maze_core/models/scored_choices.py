@@ -10,8 +10,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
+from maze_core.envs.actors import is_for_critics
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.distributions import Categorical

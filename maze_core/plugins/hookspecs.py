@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import Rollout as Rollout
-    from maze_core.envs.several.agents import MultiAgentEnv as MultiAgentEnv
     from maze_core.envs.vector import VectorEnv as VectorEnv
     from maze_core.learn.side_learner import SideLearner as SideLearner
     from maze_core.models.policy import Policy
@@ -64,7 +63,7 @@ class HookSpecs:
         """
 
     @hookspec(firstresult=True)
-    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> Any:
         """Build one environment with several agents, each of which has a row of its own; instead of `make_env`.
 
         When: as `make_env`. Call rule: the first env source that returns an environment wins. Wrappers with `make_env`
@@ -74,7 +73,7 @@ class HookSpecs:
             class MyGames(Plugin):
                 @hookimpl
                 def make_agents_env(self, config, seed, index):
-                    return MyGame(config.players)  # a maze_core.envs.several.agents.MultiAgentEnv
+                    return MyGame(config.players)  # a maze_actors.MultiAgentEnv
         """
 
     @hookspec(firstresult=True)

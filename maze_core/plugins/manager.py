@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Batch,
         EpochReport,
         Loss,
-        MultiAgentEnv,
         Planner,
         Rollout,
         Run,
@@ -125,10 +124,9 @@ class Hooks:
         check_spaces(env)
         return env
 
-    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> Any:
         """Build one environment with several agents, or return None if no plugin offers one."""
-        env: MultiAgentEnv | None = self._build("make_agents_env", config=config, seed=seed, index=index)
-        return env
+        return self._build("make_agents_env", config=config, seed=seed, index=index)
 
     def make_vector_env(
         self, config: PluginConfig, num_envs: int, seed: int, purpose: str = "training"

@@ -13,8 +13,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
-from maze_core.envs.several.agents import MultiAgentEnv
-from maze_core.envs.several.wrapped import lasting_parts
+from maze_core.envs.interfaces import lasting_parts
 from maze_core.envs.wrappers import lasting_layers, recall
 from maze_core.models.building import ACTORS
 from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
@@ -410,7 +409,7 @@ class RunContext:
             deterministic=deterministic,
             check=check,
             planning=planning,
-            converts=not isinstance(env, MultiAgentEnv),
+            env=env,
         )
         return agents
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_actors.turns import Turn, TurnEnv
 from maze_dqn.network import value_network
 from maze_dqn.returns import Expected, Probabilities, Quantiles
 from maze_export.export import export_policy
@@ -15,7 +16,6 @@ from maze_onpolicy.closed_form.actor_critic import ClosedForm
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.scored_choices import DescribedChoices, ScoredHead

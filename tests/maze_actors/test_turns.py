@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from maze_actors.agent_rows import ActorSpaces
+from maze_actors.turns import Turn, TurnEnv
 from maze_devkit.soundness import honest, other_seed, replays, same_seed
 from maze_devkit.turns import Carousel, Shelves
 from maze_recordings.space_json import space_from_json, space_to_json
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.envs.actors import ActorId, actors_of
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.actors import ActorId, actors_of
-from maze_core.envs.several.agent_rows import ActorSpaces
-from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.envs.spaces import allocate, space_specs
 
 SEEN, TWO = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)

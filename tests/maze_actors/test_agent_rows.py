@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gymnasium import spaces
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.agents import LimitedAgents, Round
+from maze_actors.vector_env import AgentsVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.several.agents import LimitedAgents, Round
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Crowd, CrowdConfig, CrowdSource, Script
 from tests.process_envs import process_envs

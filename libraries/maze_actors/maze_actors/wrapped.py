@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from maze_core.base.errors import ConfigError
+from maze_actors.agents import LimitedAgents, MultiAgentEnv, Round, WrappedAgents, added, raw_of
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.envs.checks import check_info
-from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents, added, raw_of
 from maze_core.envs.wrappers import LastingLayer, lasting_layers, layers
+from maze_core.plugins.members import Member, placed
 
 Env = gymnasium.Env[Any, Any]
 Wrap = Callable[[Env], Env]
@@ -178,6 +179,21 @@ def _same(first: Any, second: Any) -> bool:
     if isinstance(first, tuple | list):
         return isinstance(second, tuple | list) and all(map(_same, first, second))
     return bool(np.array_equal(first, second))
+
+
+def wrapped_agents(env: Any, source: str, wrappers: Sequence[Member], index: int, limit: int | None) -> MultiAgentEnv:
+    """Return environment `index` as a source made it, with its wrappers and its time limit.
+
+    Raises:
+        PluginError: it is no `MultiAgentEnv`.
+        ConfigError: a wrapper does not fit the part of an agent.
+    """
+    if not isinstance(env, MultiAgentEnv):
+        raise PluginError(f"make_agents_env of {source!r} returned {type(env).__name__}, no MultiAgentEnv")
+    for each in wrappers:
+        with placed(each):
+            env = around_agents(env, each.plugin, index)
+    return env if limit is None else LimitedAgents(env, limit)
 
 
 def around_agents(env: MultiAgentEnv, wrapper: Any, index: int) -> MultiAgentEnv:

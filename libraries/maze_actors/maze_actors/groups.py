@@ -9,7 +9,7 @@ from typing import Any
 from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import CRITIC, ActorId
+from maze_core.envs.actors import CRITIC, ActorId
 from maze_core.envs.spaces import members_of
 
 ONE_HOT = "actor_id"
@@ -102,17 +102,3 @@ def group_spaces(
     if both := own.keys() & more.keys():
         raise ConfigError(f"the actors of the kind {group.kind!r} observe a key {min(both)!r}, which is taken", "env")
     return spaces.Dict({**own, **more}), action
-
-
-def keys_below(kind: str, keys: Mapping[str, Any], single: str) -> dict[str, str]:
-    """Return key in the environment's tree → key in the tree of a kind; `single`: that of its only leaf."""
-    return {
-        key: single if key == kind else key.removeprefix(f"{kind}/")
-        for key in keys
-        if key == kind or key.startswith(f"{kind}/")
-    }
-
-
-def own_actions(named: Mapping[str, str], kind: str) -> dict[str, str]:
-    """Return what is named by action leaf for the actions of one kind, by the keys of its own action space."""
-    return {key: named[full] for full, key in keys_below(kind, named, "action").items()}

@@ -83,3 +83,17 @@ def acting_space(observation_space: Space[Any]) -> Space[Any]:
     if not isinstance(observation_space, spaces.Dict) or CRITIC not in observation_space.spaces:
         return observation_space
     return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})
+
+
+def keys_below(kind: str, keys: Mapping[str, Any], single: str) -> dict[str, str]:
+    """Return key in the environment's tree → key in the tree of a kind; `single`: that of its only leaf."""
+    return {
+        key: single if key == kind else key.removeprefix(f"{kind}/")
+        for key in keys
+        if key == kind or key.startswith(f"{kind}/")
+    }
+
+
+def own_actions(named: Mapping[str, str], kind: str) -> dict[str, str]:
+    """Return what is named by action leaf for the actions of one kind, by the keys of its own action space."""
+    return {key: named[full] for full, key in keys_below(kind, named, "action").items()}

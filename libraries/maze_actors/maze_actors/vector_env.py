@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_actors.agent_rows import built_alike
+from maze_actors.agents import MultiAgentEnv, Round
+from maze_actors.wrapped import lasting_parts
 from maze_core.base.errors import MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
 from maze_core.envs.checks import (
@@ -28,9 +31,6 @@ from maze_core.envs.events.layers import check_separate, events_of, take
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.parameters import EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count
-from maze_core.envs.several.agent_rows import built_alike
-from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.envs.several.wrapped import lasting_parts
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers import recall, remembered

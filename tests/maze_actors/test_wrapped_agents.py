@@ -6,11 +6,11 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_actors.agents import LimitedAgents, Round, raw_of
+from maze_actors.wrapped import WrappedParts, around_agents
 from maze_wrappers.time import RepeatedActions
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.agents import LimitedAgents, Round, raw_of
-from maze_core.envs.several.wrapped import WrappedParts, around_agents
 from maze_core.plugins.config.assembly import env_config
 from maze_core.plugins.discovery import load
 from tests.agents import CrowdSource, Script, in_turns

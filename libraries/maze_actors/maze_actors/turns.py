@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_actors.agent_rows import ActorSpaces, Kinds, waiting_observation
 from maze_core.base.errors import ConfigError, RunError
+from maze_core.envs.actors import CRITIC, TURN, check_name
 from maze_core.envs.codecs import ObservationCodec
-from maze_core.envs.several.actors import CRITIC, TURN, check_name
-from maze_core.envs.several.agent_rows import ActorSpaces, Kinds, waiting_observation
 from maze_core.envs.spaces import flatten_space
 
 

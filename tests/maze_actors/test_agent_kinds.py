@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.agents import LimitedAgents, Round
+from maze_actors.vector_env import AgentsVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.several.actors import ACTOR, ELAPSED, actors_of
-from maze_core.envs.several.agents import LimitedAgents, Round
+from maze_core.envs.actors import ACTOR, ELAPSED, actors_of
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Mixed, Script
 
