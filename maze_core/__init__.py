@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import POLICY as POLICY
     from maze_core.data.sequences import Sequences as Sequences
     from maze_core.envs.builder import EnvBuilder as EnvBuilder
-    from maze_core.envs.events.event import Event as Event
-    from maze_core.envs.events.event import Events as Events
     from maze_core.envs.in_process import vector_env as vector_env
     from maze_core.envs.spaces import flatten_space as flatten_space
     from maze_core.envs.vector import VectorEnv as VectorEnv
@@ -79,8 +77,6 @@ _HOMES = {
     "EnvBuilder": "maze_core.envs.builder",
     "EpisodeSeeds": "maze_core.base.seeding",
     "EpochReport": "maze_core.run.report",
-    "Event": "maze_core.envs.events.event",
-    "Events": "maze_core.envs.events.event",
     "JobResult": "maze_core.collect.pools.workers",
     "Loss": "maze_core.data.batch",
     "MazeError": "maze_core.base.errors",

@@ -21,6 +21,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
+    "maze-events": {},
     "maze-evolution": {"algorithm": "cma_es", "searcher": "pb2 pbt"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-foreign-envs": {},
@@ -82,7 +83,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 """By distribution and kind: names, with spaces between them."""
 
 LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local",
-             "maze_actors", "maze_statistics")  # fmt: skip
+             "maze_actors", "maze_events", "maze_statistics")  # fmt: skip
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

@@ -27,7 +27,7 @@ from maze_core.envs.checks import (
     warn_not_replayed,
 )
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.events.layers import check_separate, events_of, take
+from maze_core.envs.events import check_separate, events_of, take
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.parameters import EpisodeParameters, rebuilt
 from maze_core.envs.recorded_state import StepLog, check_count

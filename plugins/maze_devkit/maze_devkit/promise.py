@@ -32,8 +32,6 @@ PROMISED = (
     "maze_core.plugins.hookspecs",
     "maze_core.envs.builder",
     "maze_core.envs.codecs",
-    "maze_core.envs.events.event",
-    "maze_core.envs.events.histograms",
     "maze_core.envs.in_process",
     "maze_core.envs.info_columns",
     "maze_core.envs.masks",

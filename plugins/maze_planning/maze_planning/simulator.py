@@ -17,7 +17,7 @@ from maze_actors.wrapped import lasting_parts
 from maze_core import ConfigError, take_rows
 from maze_core.base.tree import copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events.layers import events_of
+from maze_core.envs.events import events_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.wrappers import remembering, says_so
 from maze_core.plugins.closing import release, releasing

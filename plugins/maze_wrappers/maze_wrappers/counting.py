@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from maze_events import Event, Events
 from pydantic import Field
 
-from maze_core import ConfigError, Event, Events, Plugin, PluginConfig, flatten_space, hookimpl
+from maze_core import ConfigError, Plugin, PluginConfig, flatten_space, hookimpl
 from maze_core.base.tree import copy_tree
 from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.codecs import ActionCodec, ObservationCodec

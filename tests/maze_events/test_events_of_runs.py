@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from maze_events.event import EventSummary
+from maze_events.histograms import Histogram
 
-from maze_core.envs.events.event import EventSummary
-from maze_core.envs.events.histograms import Histogram
 from maze_core.envs.vector import Episode
 from maze_core.run.episodes.statistics import EpochStatistics, event_histograms, event_statistics
 from maze_core.run.saved.checkpoint import decode_state, encode_state, read_checkpoint

@@ -12,12 +12,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_actors.agents import Round
 from maze_actors.vector_env import AgentsVectorEnv
+from maze_events.event import Event, Events, EventSummary
+from maze_events.histograms import Histogram
 from maze_foreign_envs.native import NativeVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.events.event import Event, Events, EventSummary
-from maze_core.envs.events.histograms import Histogram
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Script

@@ -20,7 +20,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import Each, Entries, Number, Text
-from maze_core.envs.events.histograms import HISTOGRAM, Histogram
+from maze_events.histograms import HISTOGRAM, Histogram
 
 STEP = ("count", "sum", "mean", "min", "max")
 EPISODE = (*STEP, "histogram")

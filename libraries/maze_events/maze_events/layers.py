@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from inspect import getattr_static
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from maze_core.base.errors import ConfigError, RunError
-
-if TYPE_CHECKING:
-    from maze_core.envs.events.event import Events, EventSummary
+from maze_core.envs.events import attribute, chain
+from maze_events.event import Events, EventSummary
 
 
 def events_of(env: Any) -> list[Events]:
@@ -19,8 +17,8 @@ def events_of(env: Any) -> list[Events]:
         ConfigError: two of them declare the same event.
     """
     found: list[Events] = []
-    for layer in _chain(env):
-        events = _attribute(layer, "events")
+    for layer in chain(env):
+        events = attribute(layer, "events")
         if _is_events(events) and events not in found:
             found.append(events)
     declared: set[str] = set()
@@ -41,14 +39,14 @@ def events_of_rows(env: Any, rows: int) -> list[list[Events]]:
         ConfigError: a list has another length.
     """
     found: list[list[Events]] = [[] for _ in range(rows)]
-    for layer in _chain(env):
-        events = _attribute(layer, "events")
+    for layer in chain(env):
+        events = attribute(layer, "events")
         if isinstance(events, list | tuple) and events and all(map(_is_events, events)):
             if len(events) != rows:
                 raise ConfigError(f"there are {len(events)} objects `events` for {rows} environments", "env")
             for row, each in zip(found, events, strict=True):
                 row.append(each)
-        singles = _attribute(layer, "envs")
+        singles = attribute(layer, "envs")
         if isinstance(singles, list | tuple) and len(singles) == rows:
             for row, single in zip(found, singles, strict=True):
                 row.extend(events_of(single))
@@ -106,29 +104,4 @@ def with_step_ends(step: Callable[[Any], Any], events: Sequence[Events]) -> Call
 
 
 def _is_events(found: Any) -> bool:
-    """Return True for an object of `Events`, whose module most environments do without."""
-    if found is None:
-        return False
-    from maze_core.envs.events.event import Events
-
     return isinstance(found, Events)
-
-
-def _chain(env: Any) -> Iterator[Any]:
-    """Yield an environment's layers from the outside in; no property of theirs is computed."""
-    seen: set[int] = set()
-    while env is not None and id(env) not in seen:
-        seen.add(id(env))
-        yield env
-        env = _attribute(env, "env")
-
-
-def _attribute(layer: Any, name: str) -> Any:
-    """Return an attribute of a layer; None where there is none, or where it would be computed."""
-    # A look into `layer.__dict__` would make all attributes of the layer slower from then on.
-    if hasattr(getattr_static(type(layer), name, None), "__get__"):
-        return None
-    try:
-        return getattr(layer, name, None)
-    except Exception:  # noqa: BLE001 — whatever a `__getattr__` of others raises
-        return None
