@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import Rollout as Rollout
     from maze_core.envs.vector import VectorEnv as VectorEnv
-    from maze_core.learn.side_learner import SideLearner as SideLearner
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.run.report import EpochReport as EpochReport
@@ -118,13 +117,13 @@ class HookSpecs:
         """
 
     @hookspec
-    def build_modules(self, run: Run) -> Mapping[str, nn.Module | SideLearner[Any]] | None:
+    def build_modules(self, run: Run) -> Mapping[str, Any] | None:
         """Build networks that a plugin trains beside the policy, by name; optional.
 
         When: once per run, after the policy and before the optimizer. Call rule: all results. Checkpoints contain
         the networks, and their parameters learn from the gradients of `compute_loss` with the learning rate
         `config.lr` of the plugin, else the algorithm's and its schedule, in the algorithm's steps and below its limit
-        of gradients. A `SideLearner` (`maze_core.learn.side_learner`) in the place of a network learns with an
+        of gradients. A `SideLearner` (`maze_models.side_learner`) in the place of a network learns with an
         optimizer, a limit and batches of its own. They are no part of the policy. On error: the run stops and the
         plugin is named.
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Rollout,
         Run,
         RunSummary,
-        SideLearner,
         VectorEnv,
     )
 
@@ -156,7 +155,7 @@ class Hooks:
         refuse_unshaped(policy, "the policy")
         return policy
 
-    def build_modules(self, run: Run) -> tuple[dict[str, tuple[nn.Module, float | None]], dict[str, SideLearner[Any]]]:
+    def build_modules(self, run: Run) -> tuple[dict[str, tuple[nn.Module, float | None]], dict[str, Any]]:
         """Return the networks that learn from the algorithm's loss, with learning rates, and those with their own.
 
         Their names begin with the plugin's: `callbacks.curiosity` has `curiosity.predictor`.
@@ -164,7 +163,7 @@ class Hooks:
         from torch import nn
 
         found: dict[str, tuple[nn.Module, float | None]] = {}
-        beside: dict[str, SideLearner[Any]] = {}
+        beside: dict[str, Any] = {}
         for each, implementation in self._in_order("build_modules"):
             with self._named("build_modules"):
                 modules = _call(implementation, {"run": run}) or {}

@@ -165,7 +165,7 @@ class RunContext:
         new run's own folder, by default one beside the other. Errors as for `reopen`.
         """
         folder = None if new_dir is None else as_path("new_dir", new_dir)
-        return cls._of(saved_run.branch(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
+        return cls._of(_branch()(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
 
     @classmethod
     def open(
@@ -246,7 +246,7 @@ class RunContext:
         assembly: dict[str, Any] = {"assembly": self._assembly, "agreed": self.config.model_dump(mode="json")}
         saved = Path(run_dir), self._changes, checkpoint
         if fork:
-            self._run = saved_run.branch(*saved, run_dir=self._run_dir, **assembly)
+            self._run = _branch()(*saved, run_dir=self._run_dir, **assembly)
         else:
             self._run = saved_run.reopen(*saved, **assembly)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
@@ -452,3 +452,8 @@ class RunContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _branch() -> Any:
+    """Return what opens the fork of a saved run."""
+    return extension("maze.forks", "branch", "a fork", "maze-fork")

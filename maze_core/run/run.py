@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from maze_core.envs.wrappers import Memory
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.learner import Learner
-    from maze_core.learn.side_learner import SideLearners
+    from maze_core.learn.side_learners import SideLearners
     from maze_core.learn.taken_over import FurtherLearners, RepeatedSteps
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig

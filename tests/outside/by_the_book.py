@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from maze_actors.agents import MultiAgentEnv, Round
+from maze_models.beta import BetaHead
 from maze_offpolicy import EpsilonGreedy
 from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.collect.replay_memory import ReplayMemory
@@ -30,7 +31,6 @@ from maze_core.envs.vector import Episode
 from maze_core.models.distributions.continuous import BoxScale
 from maze_core.models.families import (
     BernoulliHead,
-    BetaHead,
     CategoricalHead,
     GaussianConfig,
     GaussianHead,

@@ -6,8 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_loggers.points import settings
+
 from maze_core import Plugin, PluginConfig, hookimpl
-from maze_core.cli.points import settings
 from maze_tensorboard.event_file import HPARAMS, EventFile, Record, read_records
 from maze_tensorboard.figures import pictures
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from maze_core.plugins.closing import releasing
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.base.tree import Tree
+    from maze_core import Run, Tree
     from maze_core.envs.spaces import Leaf
 
 _STEPS = 50
@@ -27,20 +27,12 @@ _LOST = 1 / 64
 """The share of a spread that rounding may take."""
 
 
-def narrow_notes(observed: Mapping[str, gymnasium.Space[Any]], normalized: Collection[str]) -> list[str]:
-    """Return a note about each leaf whose bounds say that float32 loses its digits, unless a policy normalises it."""
-    return [
-        f"the observation {key!r} lies in {space}, whose values the float32 of networks cannot tell apart. Next: "
-        + _way(space)
-        for key, space in observed.items()
-        if is_narrow(space) and key not in normalized
-    ]
-
-
-def _way(space: Any) -> str:
-    if np.dtype(space.dtype).kind == "f":
-        return "--set model.normalize_observations=true, or the wrapper rescale_observations"
-    return "the wrapper shift_observations"
+def lost_digits(run: Run, first: Tree) -> list[str]:
+    """Return notes about observations that lose digits in float32; `first`: those of resets, leaves [N, …]."""
+    env, wrappers = run.env_builder("trial"), len(run.config.wrappers)
+    if run.environments.kind.agents:
+        return seen_by_agents(lambda: env.agents_env(0), wrappers)
+    return seen_notes(run.observation_space, first, lambda: env.single(0), wrappers)
 
 
 def seen_notes(

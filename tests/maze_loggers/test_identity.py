@@ -4,8 +4,7 @@ import json
 import shutil
 
 import pytest
-
-from maze_core.cli.points import read_identity, write_identity
+from maze_loggers.points import read_identity, write_identity
 
 VALUES = {"run_id": "0a1b2c", "tracking_uri": "local"}
 
