@@ -14,12 +14,12 @@ from maze_core.models.distributions.chosen import (
     DistributionName,
     HeadOptions,
     chosen_family,
+    described_choices,
     shared_settings,
 )
 from maze_core.models.inputs import critic_spaces
 from maze_core.models.memory_choice import MEMORY_SETTINGS, NONE, MemoryChoice, build_memory
 from maze_core.models.policy import Policy
-from maze_core.models.scored_choices import ScoredHead, described_choices
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith, is_set
@@ -176,9 +176,9 @@ def _initialize(policy: Policy, encoders: bool) -> None:
             if encoder is not None:
                 initialize_orthogonal(encoder)
     initialize_orthogonal(policy.heads, 0.01)
-    for head in policy.heads.values():
-        if isinstance(head, ScoredHead):
-            head.initialize()
+    for key in policy.described:
+        head: Any = policy.heads[f"{key}_head"]
+        head.initialize()
     if policy.has_critic:
         initialize_orthogonal(policy.value_head, 1.0)
 

@@ -52,7 +52,6 @@ PROMISED = (
     "maze_core.models.normalizer",
     "maze_core.models.plain",
     "maze_core.models.policy",
-    "maze_core.models.scored_choices",
     "maze_core.collect.agents.agent",
     "maze_core.collect.agents.network",
     "maze_core.collect.collector",

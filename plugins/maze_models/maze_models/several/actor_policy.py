@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
     from maze_core.models.building import Build
     from maze_core.models.distributions.base import Noise
-    from maze_core.models.scored_choices import Described
+    from maze_models.scored_choices import Described
     from maze_models.several.actor_memory import Acting
 
 _DELTA = "turn/critic/value"
