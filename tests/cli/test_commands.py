@@ -82,7 +82,7 @@ def test_help_and_list_import_no_command_and_say_what_each_is_for(installation, 
     assert "Print a word in capitals." in lines["shout"]
     assert "Words, many of them." in lines["words"]
     assert "Commands: letter." in lines["lone"]
-    assert list(lines)[:3] == ["train", "resume", "eval"]
+    assert list(lines)[:4] == ["train", "resume", "fork", "eval"]
     assert "words" not in maze("words", "--help").stderr
     listed = json.loads(maze("plugins", "list", "--kind", "command", "--json").stdout)
     states = {each["name"]: each["state"] for each in listed}
