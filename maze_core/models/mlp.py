@@ -46,7 +46,7 @@ class MlpModel(Plugin):
 
         def encoder(seen: dict[str, Space[Any]] = leaves, its: MlpConfig = config) -> nn.Module:
             built = MlpEncoder(seen, its.hidden, its.activation, layer_norm=its.layer_norm)
-            return built if summaries is None else summaries.before(built)  # type: ignore[no-any-return]
+            return built if summaries is None else summaries.before(built)
 
         return assemble_policy(
             observation_space,
