@@ -7,9 +7,10 @@ import json
 import pytest
 from maze_events.event import EventSummary
 from maze_events.histograms import Histogram
+from maze_events.statistics import event_histograms, event_statistics
 
 from maze_core.envs.vector import Episode
-from maze_core.run.episodes.statistics import EpochStatistics, event_histograms, event_statistics
+from maze_core.run.episodes.statistics import EpochStatistics
 from maze_core.run.saved.checkpoint import decode_state, encode_state, read_checkpoint
 from tests.market import Market
 
