@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_planning.planner import Decision, Planner
 from maze_planning.planning import Planning, PlanningAgent
 

@@ -18,8 +18,12 @@ from maze_core.plugins.kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 
 def authors() -> dict[str, str]:
     """The classes, functions and types that plugins meet."""
+    from maze_actors.agents import MultiAgentEnv, Round
+    from maze_actors.turns import Turn, TurnEnv
     from maze_curricula import Space, Teacher
     from maze_devkit import Case, Trial
+    from maze_models.beta import BetaHead
+    from maze_models.side_learner import SideLearner
     from maze_offpolicy.collect.action_noise import ActionNoise
     from maze_offpolicy.collect.epsilon_greedy import EpsilonGreedy
     from maze_offpolicy.collect.replay_collector import ReplayCollector
@@ -52,18 +56,14 @@ def authors() -> dict[str, str]:
     from maze_core.data.sequences import Sequences
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.several.agents import MultiAgentEnv, Round
-    from maze_core.envs.several.turns import Turn, TurnEnv
     from maze_core.envs.vector import Episode, StepResult
     from maze_core.learn.algorithm import Algorithm
-    from maze_core.learn.side_learner import SideLearner
     from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
     from maze_core.models.distributions.base import Distribution, TreeDistribution
     from maze_core.models.distributions.chosen import HeadOptions
     from maze_core.models.distributions.continuous import BoxScale
     from maze_core.models.families import (
         BernoulliHead,
-        BetaHead,
         CategoricalHead,
         GaussianConfig,
         GaussianHead,

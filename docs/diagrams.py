@@ -70,7 +70,7 @@ def memory() -> str:
 
 def turns() -> str:
     """Return two decisions of the environment that the page on actors shows."""
-    from maze_core.envs.several.actors import actors_of
+    from maze_core.envs.actors import actors_of
 
     env = _of_page("actors", "greenhouse.py")["Greenhouse"]()
     turn = actors_of(env.observation_space)

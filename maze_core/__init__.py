@@ -41,12 +41,7 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import POLICY as POLICY
     from maze_core.data.sequences import Sequences as Sequences
     from maze_core.envs.builder import EnvBuilder as EnvBuilder
-    from maze_core.envs.events.event import Event as Event
-    from maze_core.envs.events.event import Events as Events
     from maze_core.envs.in_process import vector_env as vector_env
-    from maze_core.envs.several.agent_rows import ActorSpaces as ActorSpaces
-    from maze_core.envs.several.turns import Turn as Turn
-    from maze_core.envs.several.turns import TurnEnv as TurnEnv
     from maze_core.envs.spaces import flatten_space as flatten_space
     from maze_core.envs.vector import VectorEnv as VectorEnv
     from maze_core.learn.algorithm import Algorithm as Algorithm
@@ -71,7 +66,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActingPolicy": "maze_core.collect.policies.base",
-    "ActorSpaces": "maze_core.envs.several.agent_rows",
     "Adam": "maze_core.learn.optimizers",
     "Algorithm": "maze_core.learn.algorithm",
     "AlgorithmConfig": "maze_core.plugins.config.run",
@@ -83,8 +77,6 @@ _HOMES = {
     "EnvBuilder": "maze_core.envs.builder",
     "EpisodeSeeds": "maze_core.base.seeding",
     "EpochReport": "maze_core.run.report",
-    "Event": "maze_core.envs.events.event",
-    "Events": "maze_core.envs.events.event",
     "JobResult": "maze_core.collect.pools.workers",
     "Loss": "maze_core.data.batch",
     "MazeError": "maze_core.base.errors",
@@ -110,8 +102,6 @@ _HOMES = {
     "Trajectory": "maze_core.data.rollout",
     "Tree": "maze_core.base.tree",
     "TreeDistribution": "maze_core.models.distributions.base",
-    "Turn": "maze_core.envs.several.turns",
-    "TurnEnv": "maze_core.envs.several.turns",
     "VectorEnv": "maze_core.envs.vector",
     "check_room": "maze_core.models.blocks",
     "distribution_of": "maze_core.models.memory",

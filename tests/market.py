@@ -3,8 +3,7 @@
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from maze_core import Event, Events
+from maze_events import Event, Events
 
 
 class Market(gymnasium.Env):

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from maze_actors.agents import MultiAgentEnv, Round
 from maze_planning.planner import Decision, Planner
 
 from maze_core import Plugin, PluginConfig, Policy, hookimpl
 from maze_core.base.tree import Tree
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 STEPS, CHOICES = 8, 4
 

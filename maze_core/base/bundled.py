@@ -10,6 +10,7 @@ from functools import cache
 
 _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
+    "maze-actors": {},
     "maze-atari": {"env": "atari"},
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs report"},
@@ -20,14 +21,17 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
+    "maze-events": {},
     "maze-evolution": {"algorithm": "cma_es", "searcher": "pb2 pbt"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-foreign-envs": {},
+    "maze-fork": {"command": "fork"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "appo impala"},
     "maze-imitation": {"algorithm": "airl gail"},
     "maze-learners": {},
     "maze-local": {"runner": "local"},
+    "maze-loggers": {},
     "maze-marl": {"algorithm": "qmix vdn"},
     "maze-memories": {"memory": "gru lstm window linear"},
     "maze-meta": {"algorithm": "maml"},
@@ -39,7 +43,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-models": {
         "model": "simba cnn template custom",
         "callback": "custom_critic",
-        "distribution": "gsde squashed_gsde",
+        "distribution": "beta gsde squashed_gsde",
     },
     "maze-offpolicy": {},
     "maze-onpolicy": {},
@@ -81,7 +85,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 """By distribution and kind: names, with spaces between them."""
 
 LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local",
-             "maze_statistics")  # fmt: skip
+             "maze_actors", "maze_events", "maze_fork", "maze_loggers", "maze_statistics")  # fmt: skip
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()

@@ -51,44 +51,33 @@ def _instead(option: str, near: Any, known: list[str]) -> str | None:
     return f"Did you mean {' or '.join(sorted(near))}?" if near else None
 
 
-COMMANDS: Mapping[str, str] = {
+_COMMANDS = {
     "help": "Next: maze --help, or the same of a command: maze train --help, maze train ppo --help",
     "version": "Next: maze --version",
     "test": "To evaluate a run: maze eval RUN; to check an environment: maze envs check ID",
-    "list": "Next: maze runs list, maze envs list, or maze plugins list",
-    "ls": "Next: maze runs list, maze envs list, or maze plugins list",
-    "info": "Next: maze plugins info NAME; of a run: maze config show RUN",
-    "describe": "Next: maze plugins info NAME; of a run: maze config show RUN",
+    "list ls": "Next: maze runs list, maze envs list, or maze plugins list",
+    "info describe": "Next: maze plugins info NAME; of a run: maze config show RUN",
     "show": "Next: maze config show RUN; of a plugin: maze plugins info NAME",
-    "run": "Next: maze train ppo --env CartPole-v1",
-    "start": "Next: maze train ppo --env CartPole-v1",
-    "learn": "Next: maze train ppo --env CartPole-v1",
-    "fit": "Next: maze train ppo --env CartPole-v1",
+    "run start learn fit": "Next: maze train ppo --env CartPole-v1",
     "evaluate": "Next: maze eval RUN",
     "play": "Next: maze rollout RUN; in a browser: maze view RUN",
     "watch": "Next: maze view RUN; while runs train: maze runs watch",
-    "render": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
-    "enjoy": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
-    "continue": "Next: maze resume RUN",
-    "branch": "Next: maze fork RUN",
-    "clone": "Next: maze fork RUN",
-    "restart": "Next: maze resume RUN",
+    "render enjoy": "Next: maze view RUN; as films: maze rollout RUN --video DIR",
+    "continue restart": "Next: maze resume RUN",
+    "branch clone": "Next: maze fork RUN",
     "finetune": "Next: maze train ppo --env ID --init-from RUN",
-    "tune": "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3",
-    "search": "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3",
+    "tune search": "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3",
     "plot": "Next: maze runs plot RUN --out curves.png",
     "compare": "Next: maze runs compare RUN RUN",
     "benchmark": "Next: maze profile ppo --env CartPole-v1; several algorithms: maze runs compare RUN RUN",
-    "env": "Next: maze envs list",
-    "environments": "Next: maze envs list",
-    "algorithms": "Next: maze plugins list algorithms",
-    "algos": "Next: maze plugins list algorithms",
+    "env environments": "Next: maze envs list",
+    "algorithms algos": "Next: maze plugins list algorithms",
     "models": "Next: maze plugins list models",
     "wrappers": "Next: maze plugins list wrappers",
-    "new": "A project: maze init; a plugin: maze plugins new KIND NAME",
-    "create": "A project: maze init; a plugin: maze plugins new KIND NAME",
+    "new create": "A project: maze init; a plugin: maze plugins new KIND NAME",
     "tensorboard": "Next: tensorboard --logdir runs",
 }
+COMMANDS: Mapping[str, str] = {name: advice for names, advice in _COMMANDS.items() for name in names.split()}
 """By what was typed in place of a command."""
 
 _STEPS = "Next: {command} --steps N, environment steps summed over all environments"
@@ -103,58 +92,56 @@ _LONGER = (
     "To train longer: {command} RUN --set steps=N, or --set algorithm.n_epochs=N; N counts from the run's beginning"
 )
 
-OPTIONS: Mapping[str, Mapping[str, str]] = {
+_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "maze train": {
         "seeds": "A run has one seed. Several: maze sweep {algorithm} --env ID --seeds 5",
-        **dict.fromkeys(("gpu", "gpus", "use_gpu", "cuda", "use_cuda"), "Next: {command} --device cuda"),
-        **dict.fromkeys(("cpu", "no_cuda", "no_gpu"), "Next: {command} --device cpu, the default of most algorithms"),
-        **dict.fromkeys(("hidden", "layers", "hidden_units"), "Next: {command} --set model.hidden=[64,64]"),
-        **dict.fromkeys(("render", "watch", "view", "show", "human", "render_mode"), _PICTURES),
-        **dict.fromkeys(("video", "record", "record_video", "capture_video"), _PICTURES),
-        **dict.fromkeys(("help_all", "full_help"), "`{command} --help` shows every option"),
-        **dict.fromkeys(("tensorboard", "tb"), "Its files are written unless turned off: tensorboard --logdir runs"),
-        **dict.fromkeys(("log_dir", "logdir", "log_folder", "output", "out", "output_dir", "save_dir"), _RUN_DIR),
-        **dict.fromkeys(("save", "save_path", "name", "exp_name", "run_name"), _RUN_DIR),
-        **dict.fromkeys(("verbose", "v", "debug", "progress"), _PROGRESS),
+        "gpu gpus use_gpu cuda use_cuda": "Next: {command} --device cuda",
+        "cpu no_cuda no_gpu": "Next: {command} --device cpu, the default of most algorithms",
+        "hidden layers hidden_units": "Next: {command} --set model.hidden=[64,64]",
+        "render watch view show human render_mode video record record_video capture_video": _PICTURES,
+        "help_all full_help": "`{command} --help` shows every option",
+        "tensorboard tb": "Its files are written unless turned off: tensorboard --logdir runs",
+        "log_dir logdir log_folder output out output_dir save_dir save save_path name exp_name run_name": _RUN_DIR,
+        "verbose v debug progress": _PROGRESS,
         "policy": "The network: {command} --model NAME; `maze plugins list models` shows them",
-        **dict.fromkeys(("timesteps", "n_timesteps", "max_steps", "max_timesteps", "train_steps"), _STEPS),
-        **dict.fromkeys(("episodes", "n_episodes", "num_episodes", "max_episodes"), _STEPS + "; or --epochs N"),
-        **dict.fromkeys(("eval_episodes", "eval_eps", "evaluation_episodes"), _EPISODES),
-        **dict.fromkeys(("checkpoint", "load", "load_path", "resume", "restore", "pretrained", "weights"), _START),
-        **dict.fromkeys(("workers", "n_workers", "n_jobs", "num_processes", "processes"), _WORKERS),
+        "timesteps n_timesteps max_steps max_timesteps train_steps": _STEPS,
+        "episodes n_episodes num_episodes max_episodes": _STEPS + "; or --epochs N",
+        "eval_episodes eval_eps evaluation_episodes": _EPISODES,
+        "checkpoint load load_path resume restore pretrained weights": _START,
+        "workers n_workers n_jobs num_processes processes": _WORKERS,
         "threads": "Next: {command} --set threads=N",
-        **dict.fromkeys(("normalize", "normalise"), "Next: {command} --set model.normalize_observations=true"),
-        **dict.fromkeys(
-            ("kwargs", "env_kwargs", "env_config", "env_args"), "Next: {command} --set env.kwargs.NAME=VALUE"
-        ),
-        **dict.fromkeys(("param", "params", "p", "o", "override", "hp"), "Next: {command} --set PATH=VALUE"),
-        **dict.fromkeys(("algo", "algorithm", "alg", "agent"), _ALGORITHM),
+        "normalize normalise": "Next: {command} --set model.normalize_observations=true",
+        "kwargs env_kwargs env_config env_args": "Next: {command} --set env.kwargs.NAME=VALUE",
+        "param params p o override hp": "Next: {command} --set PATH=VALUE",
+        "algo algorithm alg agent": _ALGORITHM,
     },
     "maze resume": {
-        **dict.fromkeys(("steps", "epochs", "timesteps", "total_timesteps", "n_timesteps", "more"), _LONGER),
-        **dict.fromkeys(("seed", "seeds"), "A run keeps its seed. Another one: maze train {algorithm} --init-from RUN"),
-        **dict.fromkeys(("run_dir", "dir", "run", "from", "load"), "The run is the argument: maze resume RUN"),
+        "steps epochs timesteps total_timesteps n_timesteps more": _LONGER,
+        "seed seeds": "A run keeps its seed. Another one: maze train {algorithm} --init-from RUN",
+        "run_dir dir run from load": "The run is the argument: maze resume RUN",
     },
     "maze fork": {
-        **dict.fromkeys(("steps", "epochs", "timesteps", "total_timesteps", "n_timesteps", "more"), _LONGER),
-        **dict.fromkeys(
-            ("seed", "seeds"), "A fork has its parent's seed. Another: maze train {algorithm} --init-from RUN"
-        ),
-        **dict.fromkeys(("run", "from", "load"), "The run is the argument: maze fork RUN"),
+        "steps epochs timesteps total_timesteps n_timesteps more": _LONGER,
+        "seed seeds": "A fork has its parent's seed. Another: maze train {algorithm} --init-from RUN",
+        "run from load": "The run is the argument: maze fork RUN",
     },
     "maze eval": {
-        **dict.fromkeys(("render", "watch", "view", "human"), "Next: maze view RUN, or maze eval RUN --video DIR"),
-        **dict.fromkeys(("n_episodes", "num_episodes", "n_eval_episodes"), "Next: maze eval RUN --episodes N"),
-        **dict.fromkeys(("run_dir", "dir", "run", "load", "model"), "The run is the argument: maze eval RUN"),
+        "render watch view human": "Next: maze view RUN, or maze eval RUN --video DIR",
+        "n_episodes num_episodes n_eval_episodes": "Next: maze eval RUN --episodes N",
+        "run_dir dir run load model": "The run is the argument: maze eval RUN",
     },
     "maze rollout": {
-        **dict.fromkeys(("render", "watch", "view", "human"), "Next: maze view RUN, or maze rollout RUN --video DIR"),
-        **dict.fromkeys(("n_episodes", "num_episodes"), "Next: maze rollout RUN --episodes N"),
+        "render watch view human": "Next: maze view RUN, or maze rollout RUN --video DIR",
+        "n_episodes num_episodes": "Next: maze rollout RUN --episodes N",
     },
     "maze sweep": {
         "seed": "Next: {command} --seeds 3, or a list of them: --seeds 7,8,9",
-        **dict.fromkeys(("grid", "search", "space", "param"), "Next: {command} --over algorithm.lr=1e-4,1e-3"),
+        "grid search space param": "Next: {command} --over algorithm.lr=1e-4,1e-3",
     },
+}
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    command: {name: advice for names, advice in table.items() for name in names.split()}
+    for command, table in _OPTIONS.items()
 }
 """By the beginning of the command, and then by the option's name with `_` for `-`."""
 

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.foreign_settings import settings_kept
 from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.envs.interfaces import lone, on_host
+from maze_core.envs.interfaces import lone, on_host, wrapped_agents
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrappers import Metered
 from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.manager import Hooks
-from maze_core.plugins.members import Member, placed
+from maze_core.plugins.members import Member
 
 if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.base.seeding import Values
-    from maze_core.envs.several.agents import MultiAgentEnv
 
 _FOR_AGENTS = ("wrap_agents", "make_agents_env", "make_env")
 # The methods of a wrapper that change environments with several agents.
@@ -87,25 +86,17 @@ class EnvBuilder:
         """True for a source of environments in which several agents act: then `agents_env` builds them."""
         return hasattr(self._hooks.plugin("env"), "make_agents_env")
 
-    def agents_env(self, index: int) -> MultiAgentEnv:
-        """Build environment `index` of a source with several agents.
+    def agents_env(self, index: int) -> Any:
+        """Build environment `index` of a source with several agents: a `MultiAgentEnv` of maze-actors.
 
         Raises:
             ConfigError: it cannot be built, or a wrapper does not fit the part of an agent.
         """
-        from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
-        from maze_core.envs.several.wrapped import around_agents
-
+        if (idle := next((each for each in self._wrappers if _idle(each.plugin, *_FOR_AGENTS)), None)) is not None:
+            raise self._never_wraps(idle, "with several agents")
         with settings_kept():
             env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
-        if not isinstance(env, MultiAgentEnv):
-            raise PluginError(f"make_agents_env of {self.env.name!r} returned {type(env).__name__}, no MultiAgentEnv")
-        for each in self._wrappers:
-            if _idle(each.plugin, *_FOR_AGENTS):
-                raise self._never_wraps(each, "with several agents")
-            with placed(each):
-                env = around_agents(env, each.plugin, index)
-        return env if self.max_episode_steps is None else LimitedAgents(env, self.max_episode_steps)
+        return wrapped_agents(env, self.env.name, self._wrappers, index, self.max_episode_steps)
 
     def single(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index` in its single form, even where the run steps the vectorised one.

@@ -1,7 +1,7 @@
 """Which objects are environments, and those of other interfaces as environments of gymnasium.
 
-Another distribution, maze-foreign-envs, converts the latter. It also adapts environments with several agents and
-natively vectorised ones.
+Another distribution, maze-foreign-envs, converts the latter, and adapts natively vectorised ones. maze-actors has those
+with several agents.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from maze_core.plugins.extensions import installed
 from maze_core.plugins.other_interfaces import is_of_dm_env, is_of_gym
 
 if TYPE_CHECKING:
-    from maze_core.envs.several.agents import MultiAgentEnv
     from maze_core.envs.vector import VectorEnv
+    from maze_core.plugins.members import Member
 
 INTERFACES = "maze.interfaces"
 """The entry-point group for other interfaces: `converted`, called with an object and whether its randomness was fixed;
-`maker`, `agents`, `native`, `lone` and `on_host`, called as the functions here."""
+`maker`, `native`, `lone`, `on_host`, `agents`, `wrapped_agents` and `lasting_parts`, called as the functions here."""
 Maker = Callable[[Mapping[str, Any], int], tuple[Any, int | None]]
 """Takes arguments and a seed; returns an environment of gymnasium and its registered time limit."""
 _BASES = {"gymnasium": "Env", "gym": "Env", "dm_env": "Environment"}
@@ -77,11 +77,10 @@ def _other_interface(env: Any, old_api: bool | None) -> str:
     return "dm_env" if is_of_dm_env(env) else ""
 
 
-def _missing(what: str, where: str) -> ConfigError:
+def _missing(what: str, where: str, distribution: str = "maze-foreign-envs") -> ConfigError:
     from maze_core.plugins.how_to_install import how_to_install
 
-    advice = f"Next: {how_to_install('maze-foreign-envs')}"
-    return ConfigError(f"{what}, which needs maze-foreign-envs", where, advice)
+    return ConfigError(f"{what}, which needs {distribution}", where, f"Next: {how_to_install(distribution)}")
 
 
 def makes_environments(found: Any) -> bool:
@@ -119,7 +118,7 @@ def on_host(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> gymnasium.vector.
 
 
 def agents(
-    make: Callable[[int], MultiAgentEnv],
+    make: Callable[[int], Any],
     copies: int,
     first_index: int = 0,
     *,
@@ -131,17 +130,36 @@ def agents(
     Raises:
         ConfigError: a space is not supported, copies differ, or nothing is installed that steps them.
     """
-    step = _adapter("agents", "several agents act in the environment")
+    step = _of_several("agents")
     return step(make, copies, first_index, agent_ids=agent_ids, info_columns=info_columns)
+
+
+def wrapped_agents(env: Any, source: str, wrappers: Sequence[Member], index: int, limit: int | None) -> Any:
+    """Return environment `index` with several agents, as a source made it, with its wrappers and its time limit.
+
+    Raises:
+        PluginError: it is no `MultiAgentEnv`.
+        ConfigError: a wrapper does not fit, or nothing is installed that adapts it; so for `lasting_parts`.
+    """
+    return _of_several("wrapped_agents")(env, source, wrappers, index, limit)
+
+
+def lasting_parts(env: Any) -> list[Any]:
+    """Return the wrappers around the parts of agents that keep a state across episodes, or may do so."""
+    return _of_several("lasting_parts")(env)  # type: ignore[no-any-return]
 
 
 _VECTORS = "the environment is vectorised natively"
 
 
-def _adapter(name: str, what: str) -> Any:
+def _of_several(name: str) -> Any:
+    return _adapter(name, "several agents act in the environment", "maze-actors")
+
+
+def _adapter(name: str, what: str, distribution: str = "maze-foreign-envs") -> Any:
     found = installed(INTERFACES, name)
     if found is None:
-        raise _missing(what, "env")
+        raise _missing(what, "env", distribution)
     return found
 
 

@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.tree import Tree
-from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.actors import is_for_critics
 from maze_core.envs.spaces import Leaf, flatten_space, leaves
 
 MASK = "action_mask"

@@ -28,7 +28,7 @@ from maze_core.envs.checks import (
     warn_not_replayed,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
+from maze_core.envs.events import check_separate, events_of, take, with_step_ends
 from maze_core.envs.info_columns import InfoColumns
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.parameters import EpisodeParameters, rebuilt

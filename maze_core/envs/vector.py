@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.base.seeding import EpisodePlan, EpisodeSeeds, Values
-    from maze_core.envs.events.event import EventSummary
     from maze_core.envs.wrappers import Memory
 
 
@@ -33,7 +32,7 @@ class Episode:
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
     """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.METRICS`, and KPIs."""
-    events: EventSummary | None = None
+    events: Any = None
     """Statistics of the events that they reported; None where none are declared."""
     parameters: Values | None = None
     """Those that the environment had in it; None where they do not change."""
@@ -53,7 +52,7 @@ class EndedEpisode:
     raw_return: float | None
     raw_reward: float
     metrics: dict[str, float]
-    events: EventSummary | None
+    events: Any
     parameters: Values | None
 
     def counted(self, env_index: int, total: float) -> Episode:

@@ -15,7 +15,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.tree import TensorTree
 from maze_core.collect.collector import Collector, load_state_of, put, state_of
 from maze_core.data.batch import Batch, BatchShare, Loss, OwnStep, even_shares
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.learn.optimizers import Adam, Optimizer
 from maze_core.learn.scheduled import Scheduled

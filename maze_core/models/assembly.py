@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.actors import is_for_critics, own_actions
 from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.distributions.chosen import (
     DISTRIBUTION_SETTINGS,
     DistributionName,
     HeadOptions,
     chosen_family,
+    described_choices,
     shared_settings,
 )
 from maze_core.models.inputs import critic_spaces
 from maze_core.models.memory_choice import MEMORY_SETTINGS, NONE, MemoryChoice, build_memory
 from maze_core.models.policy import Policy
-from maze_core.models.scored_choices import ScoredHead, described_choices
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith, is_set
@@ -88,8 +88,6 @@ class ModelConfig(PluginConfig):
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters for one kind of actor, where several actors act, by the keys of its own actions."""
-        from maze_core.models.actor_groups import own_actions
-
         return self.model_copy(update={"choice_features": own_actions(self.choice_features, kind)})
 
     @model_validator(mode="after")
@@ -178,9 +176,9 @@ def _initialize(policy: Policy, encoders: bool) -> None:
             if encoder is not None:
                 initialize_orthogonal(encoder)
     initialize_orthogonal(policy.heads, 0.01)
-    for head in policy.heads.values():
-        if isinstance(head, ScoredHead):
-            head.initialize()
+    for key in policy.described:
+        head: Any = policy.heads[f"{key}_head"]
+        head.initialize()
     if policy.has_critic:
         initialize_orthogonal(policy.value_head, 1.0)
 

@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import ACTOR, actors_of
+from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.distributions.chosen import check_taken
 from maze_core.plugins.extensions import extension

@@ -12,13 +12,11 @@ import torch
 from gymnasium import spaces
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from maze_core.envs.masks import mask_size
 from maze_core.models.blocks import Dense
 from maze_core.models.distributions import (
     Bernoulli,
-    Beta,
     BoxScale,
     Categorical,
     DiagonalGaussian,
@@ -142,24 +140,6 @@ class GaussianHead(nn.Module):
     draw_noise = staticmethod(DiagonalGaussian.draw_noise)
 
 
-class BetaHead(nn.Module):
-    """Bounded Box → Beta, with alpha and beta = 1 + softplus(…)."""
-
-    def __init__(self, space: spaces.Box, features: int) -> None:
-        super().__init__()
-        self.scale = BoxScale(space)
-        self.shape: tuple[int, ...] = (self.scale.size,)
-        self.noise = Beta.noise(self.scale.size)
-        self.linear = Dense(features, self.scale.size * 2)
-
-    def forward(self, features: Tensor, mask: Tensor | None) -> Beta:
-        """Features [B, F] → the distribution."""
-        alpha, beta = (1.0 + F.softplus(self.linear.forward(features))).chunk(2, -1)
-        return Beta(alpha, beta, self.scale)
-
-    draw_noise = staticmethod(Beta.draw_noise)
-
-
 def choice_slots(space: spaces.MultiDiscrete) -> Tensor:
     """Return the position of each of the sum(nvec) flat choices in a row of k * max(nvec), int64."""
     width = space.nvec.max()
@@ -224,14 +204,3 @@ class SquashedGaussianFamily(Family):
     def head(self, space: Any, features: int) -> GaussianHead:
         """Return a linear layer for the mean before the tanh."""
         return GaussianHead(space, features, self.config, squashed=True)
-
-
-class BetaFamily(Family):
-    """Independent Betas over the bounds; for Box with finite bounds."""
-
-    spaces = (spaces.Box,)
-    gives: ClassVar[type[Distribution]] = Beta
-
-    def head(self, space: Any, features: int) -> BetaHead:
-        """Return a linear layer for both concentrations."""
-        return BetaHead(space, features)

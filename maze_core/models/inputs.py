@@ -10,8 +10,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
+from maze_core.envs.actors import is_for_critics
 from maze_core.envs.masks import masks_among
-from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, is_image, is_narrow
 from maze_core.models.blocks import MLP, Activation, members
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.base.tree import TensorTree
-    from maze_core.models.scored_choices import Summaries
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
@@ -38,7 +37,7 @@ def critic_spaces(observation_space: Space[Any], action_space: Space[Any]) -> di
 
 
 def flat_spaces(
-    observation_space: Space[Any], action_space: Space[Any], model: str, summaries: Summaries | None = None
+    observation_space: Space[Any], action_space: Space[Any], model: str, summaries: Any = None
 ) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
     """Return the results of `input_spaces` and `critic_spaces` for a model without convolutions.
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.models.assembly import ModelConfig, assemble_policy, for_critic
 from maze_core.models.blocks import Activation
+from maze_core.models.distributions.chosen import of_scored_choices
 from maze_core.models.inputs import MlpEncoder, flat_spaces
-from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.params import CriticHidden, Hidden
 from maze_core.plugins.hookspecs import hookimpl
@@ -39,11 +39,14 @@ class MlpModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: MlpConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
-        summaries = Summaries(observation_space, action_space, config)
+        summaries: Any = None
+        if config.choice_features:
+            summaries = of_scored_choices("summaries")(observation_space, action_space, config)
         leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name, summaries)
 
         def encoder(seen: dict[str, Space[Any]] = leaves, its: MlpConfig = config) -> nn.Module:
-            return summaries.before(MlpEncoder(seen, its.hidden, its.activation, layer_norm=its.layer_norm))
+            built = MlpEncoder(seen, its.hidden, its.activation, layer_norm=its.layer_norm)
+            return built if summaries is None else summaries.before(built)
 
         return assemble_policy(
             observation_space,

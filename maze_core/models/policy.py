@@ -13,9 +13,8 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.distributions.base import TreeDistribution
-from maze_core.models.distributions.chosen import HeadOptions, make_head, make_scored_head
+from maze_core.models.distributions.chosen import HeadOptions, described_choices, make_head, make_scored_head
 from maze_core.models.inputs import joined_mask
-from maze_core.models.scored_choices import described_choices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import Rollout as Rollout
-    from maze_core.envs.several.agents import MultiAgentEnv as MultiAgentEnv
     from maze_core.envs.vector import VectorEnv as VectorEnv
-    from maze_core.learn.side_learner import SideLearner as SideLearner
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.run.report import EpochReport as EpochReport
@@ -64,7 +62,7 @@ class HookSpecs:
         """
 
     @hookspec(firstresult=True)
-    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> Any:
         """Build one environment with several agents, each of which has a row of its own; instead of `make_env`.
 
         When: as `make_env`. Call rule: the first env source that returns an environment wins. Wrappers with `make_env`
@@ -74,7 +72,7 @@ class HookSpecs:
             class MyGames(Plugin):
                 @hookimpl
                 def make_agents_env(self, config, seed, index):
-                    return MyGame(config.players)  # a maze_core.envs.several.agents.MultiAgentEnv
+                    return MyGame(config.players)  # a maze_actors.MultiAgentEnv
         """
 
     @hookspec(firstresult=True)
@@ -119,13 +117,13 @@ class HookSpecs:
         """
 
     @hookspec
-    def build_modules(self, run: Run) -> Mapping[str, nn.Module | SideLearner[Any]] | None:
+    def build_modules(self, run: Run) -> Mapping[str, Any] | None:
         """Build networks that a plugin trains beside the policy, by name; optional.
 
         When: once per run, after the policy and before the optimizer. Call rule: all results. Checkpoints contain
         the networks, and their parameters learn from the gradients of `compute_loss` with the learning rate
         `config.lr` of the plugin, else the algorithm's and its schedule, in the algorithm's steps and below its limit
-        of gradients. A `SideLearner` (`maze_core.learn.side_learner`) in the place of a network learns with an
+        of gradients. A `SideLearner` (`maze_models.side_learner`) in the place of a network learns with an
         optimizer, a limit and batches of its own. They are no part of the policy. On error: the run stops and the
         plugin is named.
 

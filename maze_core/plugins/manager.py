@@ -27,12 +27,10 @@ if TYPE_CHECKING:
         Batch,
         EpochReport,
         Loss,
-        MultiAgentEnv,
         Planner,
         Rollout,
         Run,
         RunSummary,
-        SideLearner,
         VectorEnv,
     )
 
@@ -125,10 +123,9 @@ class Hooks:
         check_spaces(env)
         return env
 
-    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> Any:
         """Build one environment with several agents, or return None if no plugin offers one."""
-        env: MultiAgentEnv | None = self._build("make_agents_env", config=config, seed=seed, index=index)
-        return env
+        return self._build("make_agents_env", config=config, seed=seed, index=index)
 
     def make_vector_env(
         self, config: PluginConfig, num_envs: int, seed: int, purpose: str = "training"
@@ -158,7 +155,7 @@ class Hooks:
         refuse_unshaped(policy, "the policy")
         return policy
 
-    def build_modules(self, run: Run) -> tuple[dict[str, tuple[nn.Module, float | None]], dict[str, SideLearner[Any]]]:
+    def build_modules(self, run: Run) -> tuple[dict[str, tuple[nn.Module, float | None]], dict[str, Any]]:
         """Return the networks that learn from the algorithm's loss, with learning rates, and those with their own.
 
         Their names begin with the plugin's: `callbacks.curiosity` has `curiosity.predictor`.
@@ -166,7 +163,7 @@ class Hooks:
         from torch import nn
 
         found: dict[str, tuple[nn.Module, float | None]] = {}
-        beside: dict[str, SideLearner[Any]] = {}
+        beside: dict[str, Any] = {}
         for each, implementation in self._in_order("build_modules"):
             with self._named("build_modules"):
                 modules = _call(implementation, {"run": run}) or {}

@@ -9,12 +9,12 @@ from maze_core.base.process_state import isolated_rng
 from maze_core.base.saved_state import check_state
 from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.base.terminal_text import argument
-from maze_core.envs.lost_digits import seen_by_agents, seen_notes
 from maze_core.learn import answers
 from maze_core.learn.checks import check_called, check_memory_of, check_optimizer
 from maze_core.learn.learner import Learner, plugins_optimizer
-from maze_core.learn.side_learner import SideLearners
+from maze_core.learn.side_learners import SideLearners
 from maze_core.learn.taken_over import further_learners, repeated_steps
+from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.run.notes import notes_of
 from maze_core.run.saved.checkpoint import read_checkpoint
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.run.run import Run
 
+NOTES = "maze.notes"
+"""The entry-point group of functions of a new run and its first observations, which return notes for the user."""
 _SETUP, _PLUGINS = 1, 2
 # Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
 
@@ -48,11 +50,8 @@ def initialize(run: Run, init_from: Path | None = None) -> None:
         load_parameters(run.policy, init_from)
         run.init_from = find_run(init_from)
     _build_algorithm(run)
-    env, wrappers = run.env_builder("trial"), len(run.config.wrappers)
-    if run.environments.kind.agents:
-        run.notes += seen_by_agents(lambda: env.agents_env(0), wrappers)
-    else:
-        run.notes += seen_notes(run.observation_space, first, lambda: env.single(0), wrappers)
+    for claim in discovery.group(NOTES):
+        run.notes += discovery.import_claim(claim)(run, first)
 
 
 def build(run: Run) -> None:

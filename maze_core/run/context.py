@@ -13,8 +13,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
 from maze_core.collect.agents.single import SingleAgent, compute_action, compute_actions
 from maze_core.collect.policies.said_classes import said_classes
-from maze_core.envs.several.agents import MultiAgentEnv
-from maze_core.envs.several.wrapped import lasting_parts
+from maze_core.envs.interfaces import lasting_parts
 from maze_core.envs.wrappers import lasting_layers, recall
 from maze_core.models.building import ACTORS
 from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
@@ -166,7 +165,7 @@ class RunContext:
         new run's own folder, by default one beside the other. Errors as for `reopen`.
         """
         folder = None if new_dir is None else as_path("new_dir", new_dir)
-        return cls._of(saved_run.branch(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
+        return cls._of(_branch()(Path(run_dir), as_texts(overrides), checkpoint, run_dir=folder), trains=True)
 
     @classmethod
     def open(
@@ -247,7 +246,7 @@ class RunContext:
         assembly: dict[str, Any] = {"assembly": self._assembly, "agreed": self.config.model_dump(mode="json")}
         saved = Path(run_dir), self._changes, checkpoint
         if fork:
-            self._run = saved_run.branch(*saved, run_dir=self._run_dir, **assembly)
+            self._run = _branch()(*saved, run_dir=self._run_dir, **assembly)
         else:
             self._run = saved_run.reopen(*saved, **assembly)
         self.config, self._trains, self._asks_for_patience = self._run.config, True, True
@@ -410,7 +409,7 @@ class RunContext:
             deterministic=deterministic,
             check=check,
             planning=planning,
-            converts=not isinstance(env, MultiAgentEnv),
+            env=env,
         )
         return agents
 
@@ -453,3 +452,8 @@ class RunContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _branch() -> Any:
+    """Return what opens the fork of a saved run."""
+    return extension("maze.forks", "branch", "a fork", "maze-fork")

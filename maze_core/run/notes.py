@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from maze_core.envs.lost_digits import narrow_notes
-from maze_core.envs.spaces import is_image
+import numpy as np
+
+from maze_core.envs.spaces import is_image, is_narrow
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.models.assembly import idle_model_settings
 from maze_core.models.inputs import input_spaces
@@ -40,6 +41,22 @@ def notes_of(run: Run) -> list[str]:
     narrow = narrow_notes(input_spaces(run.observation_space, run.action_space), normalized)
     found = (note, run.environments.forgotten(), *narrow, *sizes, *idle_settings(run.config, usual), *idle)
     return [each for each in found if each]
+
+
+def narrow_notes(observed: Mapping[str, Space[Any]], normalized: Collection[str]) -> list[str]:
+    """Return a note about each leaf whose bounds say that float32 loses its digits, unless a policy normalises it."""
+    return [
+        f"the observation {key!r} lies in {space}, whose values the float32 of networks cannot tell apart. Next: "
+        + _way(space)
+        for key, space in observed.items()
+        if is_narrow(space) and key not in normalized
+    ]
+
+
+def _way(space: Any) -> str:
+    if np.dtype(space.dtype).kind == "f":
+        return "--set model.normalize_observations=true, or the wrapper rescale_observations"
+    return "the wrapper shift_observations"
 
 
 def size_notes(

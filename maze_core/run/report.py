@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from maze_core.data.rollout import Trajectory
-    from maze_core.envs.events.histograms import Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class EpochReport:
     """True if this epoch's evaluation beats all before it."""
     ties_best: bool = False
     """True if it equals the best before it. The checkpoint `best` is then replaced by the newer one."""
-    histograms: dict[str, Histogram] = field(default_factory=dict)
+    histograms: dict[str, Any] = field(default_factory=dict)
     """Histograms by metric name, such as those of events."""
     figures: dict[str, Any] = field(default_factory=dict)
     """Pictures by name: arrays of uint8 `[height, width]` or `[height, width, 3]`, or figures of matplotlib."""

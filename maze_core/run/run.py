@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers import Memory
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.learner import Learner
-    from maze_core.learn.side_learner import SideLearners
+    from maze_core.learn.side_learners import SideLearners
     from maze_core.learn.taken_over import FurtherLearners, RepeatedSteps
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
@@ -101,7 +100,7 @@ class Run(RunProgress):
         super().__init__(config)
         self.seed: int = config.seed
         self.preset, self.to_act = preset, to_act
-        self.histograms: dict[str, Histogram] = {}
+        self.histograms: dict[str, Any] = {}
         """Histograms for the next report, by metric name; callbacks and algorithms may add some, until `on_metrics`."""
         self.figures: dict[str, Any] = {}
         """Pictures for the next report, by name, as `EpochReport.figures` describes them; likewise."""

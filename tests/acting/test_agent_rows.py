@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.agents import Round
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.advantages import advantage_rows
 
@@ -14,7 +15,6 @@ from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.data.rollout import carried_rows
-from maze_core.envs.several.agents import Round
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel

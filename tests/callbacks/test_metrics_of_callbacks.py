@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from maze_loggers.points import point
 from maze_tensorboard.event_file import read_records
 
 from maze_core import Plugin, hookimpl
 from maze_core.base.errors import PluginError
-from maze_core.cli.points import point
 from maze_core.run.report import EpochReport
 
 PLAIN = {"callbacks.tensorboard": {"name": "tensorboard"}, "callbacks.console.metrics": ["mine/epoch"]}

@@ -8,10 +8,10 @@ import math
 import pytest
 import yaml
 from maze_compare.records import read_run
+from maze_events import Event, Events
 from maze_sweep.plan import make_plan
 from typer.testing import CliRunner
 
-from maze_core import Event, Events
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.run.progress import RunState

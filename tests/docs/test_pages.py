@@ -149,7 +149,7 @@ def test_the_table_of_algorithms_is_up_to_date(page: str, generate: Any) -> None
 SHOWN = {
     "maze_core.data.sequences.Sequences": "Sequences(lengths: np.ndarray, state: TensorTree, order:",
     "maze_core.envs.vector.Episode": "Episode(",
-    "maze_core.envs.several.agents.Round": "Round(acting: Mapping[str, Any], rewards:",
+    "maze_actors.agents.Round": "Round(acting: Mapping[str, Any], rewards:",
     "maze_core.envs.builder.EnvBuilder": "EnvBuilder(",
     "maze_core.models.distributions.continuous.BoxScale": "BoxScale(space: Box)",
     "maze_core.run.episodes.statistics.EpochStatistics": "EpochStatistics()",

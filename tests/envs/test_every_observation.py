@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.agents import MultiAgentEnv, Round
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_foreign_envs.native import NativeVectorEnv
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.spaces import allocate, space_specs
 from tests.process_envs import process_envs
 

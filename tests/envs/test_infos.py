@@ -6,18 +6,18 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_actors import Turn, TurnEnv
+from maze_actors.agents import MultiAgentEnv, Round
+from maze_actors.vector_env import AgentsVectorEnv
+from maze_actors.wrapped import WrappedParts
 from maze_devkit.envs import CountingEnv
 from maze_devkit.turns import Carousel
-from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_foreign_envs.native import NativeVectorEnv
 from maze_foreign_envs.old_api import OldApi
 
-from maze_core import Turn, TurnEnv
 from maze_core.base.errors import MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.envs.several.wrapped import WrappedParts
 from maze_core.envs.spaces import allocate, space_specs
 
 NO_DICTS = [None, [], "nothing", 3, (("a", 1),)]

@@ -3,10 +3,10 @@
 import gymnasium
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from maze_actors.agents import LimitedAgents
 from maze_devkit.envs import CountingEnv, SeededWalk
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.agents import LimitedAgents
 from maze_core.plugins import discovery
 
 pytest.importorskip("pettingzoo")

@@ -210,7 +210,7 @@ RUNNER = '''
 
 from dataclasses import replace
 
-from maze_core.envs.in_process import vector_env
+from maze_core import vector_env
 from maze_core.base.errors import RunError
 from maze_core.collect.pools.runner import Runner
 from maze_core.collect.pools.serial import SerialPool

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_actors.agents import MultiAgentEnv, Round
 from maze_devkit.envs import SeededWalk
 from maze_devkit.kit import checks
 from maze_devkit.promise import broken_promises
@@ -13,7 +14,6 @@ from maze_devkit.telling import Telling
 
 from maze_core import Plugin, PluginConfig, hookimpl
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 SOURCE = '''
 """An algorithm that avoids what costs."""

@@ -19,7 +19,7 @@ GAME = '''
 
 import numpy as np
 from gymnasium import spaces
-from maze_core.envs.several.agents import MultiAgentEnv, Round
+from maze_actors.agents import MultiAgentEnv, Round
 from maze_devkit import Trial
 
 

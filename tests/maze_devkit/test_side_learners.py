@@ -9,10 +9,10 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.kit import checks
+from maze_models.side_learner import SideLearner
 
 from maze_core import Batch, Loss, Plugin, hookimpl
 from maze_core.base.errors import ConfigError, PluginError, RunError
-from maze_core.learn.side_learner import SideLearner
 from tests.docs.test_snippets import blocks
 
 PAGE = next(block.text for block in blocks("docs/guide/extending.md") if block.text.startswith("# forward_model.py"))

@@ -7,7 +7,7 @@ from tests.maze_devkit.sources import ALGORITHM
 
 OTHERS = [check.name for check in checks("algorithm") if check.name not in ("trains", "gradients")]
 FROZEN = """    def build_optimizer(self, policy):
-        from maze_core.learn.optimizers import Adam
+        from maze_core import Adam
         next(policy.parameters()).requires_grad_(False)
         return Adam([{"params": policy.parameters(), "lr": self.config.lr, "name": "all"}])
 
@@ -34,7 +34,7 @@ CRITIC = """    def setup_loss(self, run):
 
     def state(self):"""
 OWN = """    def build_optimizer(self, policy):
-        from maze_core.learn.optimizers import Adam
+        from maze_core import Adam
         return Adam(policy.parameters(), self.config.lr)
 
     def state(self):"""

@@ -7,13 +7,13 @@ import functools
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_actors.turns import Turn, TurnEnv
 from maze_devkit.challenges import Privileged
 from maze_devkit.turns import Carousel
 from maze_export.export import export_policy
 from maze_export.onnx_policy import OnnxPolicy, OnnxPolicyConfig
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.envs.spaces import allocate
 from tests.maze_export.conftest import stir
 from tests.maze_export.test_export import load

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from maze_actors.agents import MultiAgentEnv, Round
 
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from maze_core.cli.main import app
 from maze_core.data.rollout import Trajectory
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import leaf_spec, leaves
 
 SEEN = spaces.Dict(

@@ -14,7 +14,7 @@ from maze_models.template import TemplateConfig, TemplateModel
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.building import batchable, build_policy, probe
 from maze_core.models.mlp import MlpConfig, MlpModel

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.agents import Round
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_onpolicy.collect.assembler import Assembler
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.envs.several.agents import Round
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Crowd, Mixed, Script
 

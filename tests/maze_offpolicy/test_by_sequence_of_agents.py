@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.by_sequence import BySequence
 from maze_onpolicy.collect.assembler import Assembler

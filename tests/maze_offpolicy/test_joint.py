@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_offpolicy.replay.joint import Joint
 from maze_onpolicy.collect.assembler import Assembler

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_actors.agents import MultiAgentEnv, Round
 from maze_offpolicy.collect import pairs
 from maze_offpolicy.collect.pairs import (
     AGENTS,
@@ -28,7 +29,6 @@ from maze_offpolicy.collect.pairs import (
 
 from maze_core import Plugin, PluginConfig, hookimpl
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 SMALL = {
     "algorithm.num_envs": 3,

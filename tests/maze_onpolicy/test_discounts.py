@@ -14,7 +14,7 @@ from maze_onpolicy.data.returns import vtrace
 from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.data.rollout import Rollout, Trajectory
-from maze_core.envs.several.actors import ActorId
+from maze_core.envs.actors import ActorId
 
 GAMMA = 0.5
 ELAPSED = np.array([1, 0, 1, 0, 1], np.float32)

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pettingzoo")
 
 import torch
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_models.several.acting import SeveralAgents
 from pettingzoo.classic import connect_four_v3, rps_v2
 

@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("pettingzoo")
 
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.agents import LimitedAgents
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_onpolicy.collect.agent_row_sink import AgentRowSink
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_planning.copy_check import copies_by_replay
@@ -22,7 +23,6 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.stepper import Stepper
-from maze_core.envs.several.agents import LimitedAgents
 from tests.maze_pettingzoo.games import SEEDS, Lives
 
 

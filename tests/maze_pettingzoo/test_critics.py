@@ -7,7 +7,7 @@ import torch
 pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces.utils import flatdim
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
 

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("pettingzoo")
 
 from gymnasium import spaces
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_devkit.joint import JointEnv
-from maze_foreign_envs.agents import AgentsVectorEnv
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from pettingzoo.utils.conversions import parallel_to_aec
 

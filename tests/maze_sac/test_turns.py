@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_actors.turns import TurnEnv
 from maze_devkit.turns import Carousel
 from maze_offpolicy.models.joint_actions import JointActions, check_reparametrised
 from maze_sac.actions import decide, target_entropy
 from maze_sac.turns import decide_in_turns
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.turns import TurnEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel

@@ -5,8 +5,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from maze_core import Event, Events
+from maze_events import Event, Events
 
 STEPS = 10
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_actors.agents import Round
 from maze_planning.planner import Decision
 from maze_planning.simulator import Simulators
 from maze_search.config import AlphaZeroConfig
 from maze_search.search import Node, Search, SearchTree
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.agents import Round
 from maze_core.plugins.hookspecs import hookimpl
 from tests.agents import BoxesSource, TeamSource
 from tests.maze_marl.games import TwoStepsSource

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from gymnasium import Env, spaces
+from maze_fork.branching import fork
 from maze_recordings.loader import load_trajectories
 from maze_recordings.rollouts import task_of_run
 from maze_view.episodes import episode_data
@@ -16,7 +17,6 @@ from maze_view.play import played
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.run.saved.saved_run import fork
 
 
 class Masked(Env):

@@ -6,7 +6,7 @@ import pytest
 from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 
 

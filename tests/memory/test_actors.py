@@ -14,8 +14,8 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Sequences
+from maze_core.envs.actors import actors_of
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel

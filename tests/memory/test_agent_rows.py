@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from maze_foreign_envs.agents import AgentsVectorEnv
+from maze_actors.vector_env import AgentsVectorEnv
 from maze_onpolicy.collect.sampler import Sampler
 from maze_onpolicy.learn.recurrent import all_rows, remembered_values
 

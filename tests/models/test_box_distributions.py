@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
+from maze_models.beta import Beta
 from torch import distributions as oracle
 
-from maze_core.models.distributions import Beta, BoxScale, DiagonalGaussian, SquashedGaussian
+from maze_core.models.distributions import BoxScale, DiagonalGaussian, SquashedGaussian
 
 ASYMMETRIC = Box(np.array([-3.0, 0.5], np.float32), np.array([1.0, 0.75], np.float32))
 

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_actors.turns import Turn, TurnEnv
 from maze_dqn.network import value_network
 from maze_dqn.returns import Expected, Probabilities, Quantiles
 from maze_export.export import export_policy
+from maze_models.scored_choices import DescribedChoices, ScoredHead
 from maze_models.simba import SimbaConfig, SimbaModel
 from maze_models.template import TemplateConfig, TemplateModel
 from maze_onpolicy.closed_form.actor_critic import ClosedForm
 from torch import nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.scored_choices import DescribedChoices, ScoredHead
 from maze_core.run.context import RunContext
 from tests.described import COUNT, FEATURES, Colours
 from tests.maze_export.test_export import check_by_hand

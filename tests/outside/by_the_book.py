@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from gymnasium import spaces
+from maze_actors.agents import MultiAgentEnv, Round
+from maze_models.beta import BetaHead
 from maze_offpolicy import EpsilonGreedy
 from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.collect.replay_memory import ReplayMemory
@@ -25,12 +27,10 @@ from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.data.sequences import Sequences
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_core.envs.vector import Episode
 from maze_core.models.distributions.continuous import BoxScale
 from maze_core.models.families import (
     BernoulliHead,
-    BetaHead,
     CategoricalHead,
     GaussianConfig,
     GaussianHead,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from maze_actors.agents import MultiAgentEnv, Round
 from maze_offpolicy import EpsilonGreedy
 from maze_offpolicy.collect.replay_collector import ReplayCollector
 from maze_offpolicy.learn.targets import Target
@@ -15,7 +16,6 @@ from maze_offpolicy.replay.joint import Joint
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, Policy, Run, hookimpl
 from maze_core.base.seeding import Purpose, generator
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 
 class TogetherConfig(AlgorithmConfig):

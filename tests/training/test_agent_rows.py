@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from maze_actors.agents import Round
 
 from maze_core.base.errors import ConfigError, PluginError
-from maze_core.envs.several.agents import Round
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run.context import RunContext

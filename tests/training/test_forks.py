@@ -7,13 +7,13 @@ import pytest
 from maze_compare.family import families
 from maze_compare.records import find_records
 from maze_devkit.envs import SeededWalk
+from maze_fork import directory as forks
+from maze_fork.directory import fork_directory
 
 from maze_core import ConfigError, RunContext
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError
 from maze_core.plugins.config.record import read_record, write_record
-from maze_core.run.saved import fork as forks
-from maze_core.run.saved.fork import fork_directory
 
 REPLAY = {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8}
 MORE = {"algorithm.n_epochs": 3}

@@ -13,7 +13,7 @@ from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError
 from maze_core.data.rollout import Rollout
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.run.context import RunContext
 
 SMALL = {"model.hidden": [8]}

@@ -4,13 +4,12 @@ Written for speed: no validation, no broadcasting, and lazy computation.
 """
 
 from maze_core.models.distributions.base import Distribution, Noise, draw
-from maze_core.models.distributions.continuous import Beta, BoxScale, DiagonalGaussian, SquashedGaussian
+from maze_core.models.distributions.continuous import BoxScale, DiagonalGaussian, SquashedGaussian
 from maze_core.models.distributions.discrete import Bernoulli, Categorical, MultiCategorical, pad_choices
 from maze_core.models.distributions.family import Family, FamilyHead
 
 __all__ = [
     "Bernoulli",
-    "Beta",
     "BoxScale",
     "Categorical",
     "DiagonalGaussian",

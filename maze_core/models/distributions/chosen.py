@@ -20,19 +20,20 @@ from maze_core.envs.spaces import choices_of, flatten_space
 from maze_core.models.blocks import in_evaluation_mode
 from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.continuous import BoxScale
-from maze_core.models.scored_choices import DescribedChoices, ScoredHead
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import ConfigModel
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.validation import named_part
 from maze_core.plugins.direct_calls import broken, named, title
 from maze_core.plugins.discovery import describe
+from maze_core.plugins.extensions import extension
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.models.distributions.family import Family
 
+_FEATURES = "model.choice_features"
 DEFAULTS: Mapping[type[Any], str] = {
     spaces.Discrete: "categorical",
     spaces.MultiDiscrete: "multi_categorical",
@@ -129,7 +130,26 @@ def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Mo
     return head
 
 
-def make_scored_head(key: str, space: Space[Any], choices: DescribedChoices, features: int, options: Any) -> ScoredHead:
+def of_scored_choices(name: str) -> Any:
+    """Return `described`, `head` or `summaries` of maze-models, for choices that observations describe."""
+    return extension("maze.scored_choices", name, "scoring choices by their features", "maze-models", _FEATURES)
+
+
+def described_choices(
+    observation_space: Space[Any], action_space: Space[Any], choice_features: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the described choices of each action that `model.choice_features` names.
+
+    Raises:
+        ConfigError: there is no such action or leaf, their sizes do not fit, or nothing is installed that scores them.
+    """
+    if not choice_features:
+        return {}
+    found: dict[str, Any] = of_scored_choices("described")(observation_space, action_space, choice_features)
+    return found
+
+
+def make_scored_head(key: str, space: Space[Any], choices: Any, features: int, options: Any) -> nn.Module:
     """Return the head for one action leaf whose choices observations describe.
 
     Raises:
@@ -143,7 +163,8 @@ def make_scored_head(key: str, space: Space[Any], choices: DescribedChoices, fea
             _WHERE,
             "Next: leave it out, or leave out model.choice_features.",
         )
-    return ScoredHead(choices, features, options.choice_embedding, family.config.temperature)
+    head: nn.Module = of_scored_choices("head")(choices, features, options.choice_embedding, family.config.temperature)
+    return head
 
 
 def _fitting_family(key: str, space: Space[Any], options: Any) -> Family:

@@ -169,27 +169,6 @@ def unrestorable(config: BaseModel, where: str, load: Loader = discovery.load) -
         written = _written(config)
     except _UNWRITABLE:
         return _unwritable(config, where)
-    return _changed(config, written, where, load)
-
-
-def _written(config: BaseModel, names: set[str] | None = None) -> dict[str, Any]:
-    data = config.model_dump(mode="json", include=names)
-    read: dict[str, Any] = json.loads(json.dumps(data, ensure_ascii=False).encode())
-    return read
-
-
-def _unwritable(config: BaseModel, where: str) -> list[ConfigError]:
-    errors = []
-    for name in [*type(config).model_fields, *type(config).model_computed_fields]:
-        try:
-            _written(config, {name})
-        except _UNWRITABLE as error:
-            reason = printable(" ".join(str(error).split()), 200)
-            errors.append(ConfigError(f"cannot be written to config.yaml: {reason}", f"{where}.{name}", _HINT))
-    return errors
-
-
-def _changed(config: BaseModel, written: dict[str, Any], where: str, load: Loader) -> list[ConfigError]:
     model = type(config)
     try:
         again = model.model_validate(written, context=load)
@@ -208,6 +187,23 @@ def _changed(config: BaseModel, written: dict[str, Any], where: str, load: Loade
         for name, (before, after) in pairs.items()
         if _differs(before, after)
     ]
+
+
+def _written(config: BaseModel, names: set[str] | None = None) -> dict[str, Any]:
+    data = config.model_dump(mode="json", include=names)
+    read: dict[str, Any] = json.loads(json.dumps(data, ensure_ascii=False).encode())
+    return read
+
+
+def _unwritable(config: BaseModel, where: str) -> list[ConfigError]:
+    errors = []
+    for name in [*type(config).model_fields, *type(config).model_computed_fields]:
+        try:
+            _written(config, {name})
+        except _UNWRITABLE as error:
+            reason = printable(" ".join(str(error).split()), 200)
+            errors.append(ConfigError(f"cannot be written to config.yaml: {reason}", f"{where}.{name}", _HINT))
+    return errors
 
 
 def _differs(before: object, after: object) -> bool:

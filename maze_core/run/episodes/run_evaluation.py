@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.looking_ahead import Planning
     from maze_core.collect.policies.base import ActingPolicy
-    from maze_core.envs.events.histograms import Histogram
     from maze_core.envs.vector import Episode, VectorEnv
     from maze_core.envs.wrappers import Memory
     from maze_core.models.policy import Policy
@@ -40,7 +39,7 @@ class RunEvaluation:
         self._config, self._seed, self._env, self._warn = config, seed, env, warn
         self._told: set[str] = set()
         self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
-        self.histograms: dict[str, Histogram] = {}
+        self.histograms: dict[str, Any] = {}
         """Those of the last evaluation's events, by metric name."""
 
     def tell_once(self, message: str) -> None:

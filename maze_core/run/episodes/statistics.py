@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from maze_core.base.errors import PluginError
 from maze_core.base.metrics import as_number, deviation, mean
 from maze_core.base.saved_state import Count, Each, Entries, Number, OrNone, check_state, varies
 from maze_core.base.terminal_text import shown
+from maze_core.envs.events import asked
 from maze_core.envs.parameters import Plain
 from maze_core.envs.vector import Episode
 
 if TYPE_CHECKING:
     from maze_core.base.seeding import Values
-    from maze_core.envs.events.event import EventSummary
-    from maze_core.envs.events.histograms import Histogram
-    from maze_core.envs.vector import Episode
 
 
 class _Events:
     """The form of the events of an episode in a saved state."""
 
     def check(self, saved: Any, place: str) -> None:
-        from maze_core.envs.events.event import EVENTS
-
-        check_state(saved, EVENTS, place)
+        check_state(saved, asked("form"), place)
 
 
 _ANY = Number(finite=False)
@@ -52,7 +46,7 @@ def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
         f"{prefix}/episodes": float(len(episodes)),
         f"{prefix}/steps": float(sum(lengths)),
         **{f"{prefix}/{name}": mean([e.metrics[name] for e in episodes if name in e.metrics]) for name in names},
-        **event_statistics(episodes, prefix),
+        **(asked("statistics")(episodes, prefix) if _reported(episodes) else {}),
     }
 
 
@@ -71,6 +65,16 @@ def by_parameters(episodes: list[Episode], prefix: str) -> dict[str, float]:
     return found
 
 
+def event_histograms(episodes: list[Episode], prefix: str) -> dict[str, Any]:
+    """Return histograms of events, by metric name."""
+    found: dict[str, Any] = asked("drawn")(episodes, prefix) if _reported(episodes) else {}
+    return found
+
+
+def _reported(episodes: list[Episode]) -> bool:
+    return any(episode.events is not None for episode in episodes)
+
+
 class EpochStatistics:
     """Collects the episodes finished in training and further values during one epoch."""
 
@@ -79,7 +83,7 @@ class EpochStatistics:
         self._values: dict[str, list[float]] = {}
         self.closed = False
         """True from the report of an epoch to the beginning of the next: what is recorded then belongs to neither."""
-        self.histograms: dict[str, Histogram] = {}
+        self.histograms: dict[str, Any] = {}
         """Those of the last epoch's events, by metric name."""
         self.finished: list[Episode] = []
         """The episodes of the last epoch."""
@@ -138,67 +142,5 @@ def _episode(
 ) -> Episode:
     """Return the episode whose `_row` this is."""
     if events is not None:
-        from maze_core.envs.events.event import EventSummary
-
-        events = EventSummary.load(events)
+        events = asked("summary").load(events)
     return Episode(index, number, total, length, metrics, events, values)
-
-
-_NUMBERS: dict[str, Callable[[np.ndarray], np.floating]] = {
-    "sum": np.sum,
-    "mean": np.mean,
-    "min": np.min,
-    "max": np.max,
-}
-_ADDED_UP = ("count", "sum")
-# Aggregators that are 0 where nothing was reported; the others are unknown there.
-
-
-def event_statistics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
-    """Return metrics such as `train/event/sale/sum_mean`: an aggregator of episodes applied to their statistics.
-
-    Those without any value are missing.
-    """
-    found: dict[str, float] = {}
-    for name, (values, aggregators) in _over_episodes(episodes).items():
-        for aggregator in aggregators:
-            if aggregator in _NUMBERS and len(values):
-                with np.errstate(over="ignore"):
-                    found[f"{prefix}/{name}_{aggregator}"] = float(_NUMBERS[aggregator](values))
-    return found
-
-
-def event_histograms(episodes: Sequence[Episode], prefix: str) -> dict[str, Histogram]:
-    """Return histograms of single values (`…/histogram`) and of the episodes' statistics (`…/sum_histogram`)."""
-    found: dict[str, Histogram] = {}
-    reported = _reported(episodes)
-    if not reported:
-        return found
-    from maze_core.envs.events.histograms import Histogram
-
-    for events in reported:
-        for name, histogram in events.histograms.items():
-            found.setdefault(f"{prefix}/{name}", Histogram()).merge(histogram)
-    for name, (values, aggregators) in _over_episodes(episodes).items():
-        if "histogram" in aggregators and len(values):
-            found[f"{prefix}/{name}_histogram"] = Histogram.of(values)
-    return found
-
-
-def _over_episodes(episodes: Sequence[Episode]) -> dict[str, tuple[np.ndarray, tuple[str, ...]]]:
-    """Return the known values of each statistic, and its aggregators.
-
-    An event that an actor did not report in an episode counts as 0 there, if the statistic is a count or a sum.
-    """
-    reported = _reported(episodes)
-    aggregators = {name: each for events in reported for name, each in events.epoch.items()}
-    found = {}
-    for name in sorted(aggregators):
-        unknown = 0.0 if name.rpartition("/")[2] in _ADDED_UP else np.nan
-        values = np.array([events.values.get(name, unknown) for events in reported])
-        found[name] = (values[~np.isnan(values)], aggregators[name])
-    return found
-
-
-def _reported(episodes: Sequence[Episode]) -> list[EventSummary]:
-    return [episode.events for episode in episodes if episode.events is not None]

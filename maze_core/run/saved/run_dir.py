@@ -20,11 +20,14 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import is_class_name
 from maze_core.plugins.config.record import CONFIG, RECORD
 from maze_core.plugins.distribution_facts import facts_of
-from maze_core.run.saved.addresses import run_at
+from maze_core.plugins.extensions import extension
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
 NETWORK, LOCK, REPLAY = "network.svg", ".lock", "replay"
+ADDRESSES = "maze.addresses"
+"""The entry-point group of `open`, which returns the run directory of the policy at an address."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/.*|zoo:.*|.*#sha256=.*", re.DOTALL)
 
 _BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY, METRICS_FILE)
 """What a run, or a fork of one, writes before its first checkpoint."""
@@ -282,4 +285,17 @@ def versions(distributions: list[str]) -> dict[str, str]:
             found[name] = facts_of(name).version
         except PackageNotFoundError:
             found[name] = "not installed"
+    return found
+
+
+def is_address(path: Path) -> bool:
+    """Return True for what was typed in place of a run, and is an address or an archive."""
+    return not path.is_dir() if _ADDRESS.fullmatch(str(path)) else path.suffix == ".zip" and path.is_file()
+
+
+def run_at(path: Path) -> Path:
+    """Return the run directory of the published policy at an address; `path` itself where it is none."""
+    if not is_address(path):
+        return path
+    found: Path = extension(ADDRESSES, "open", "the address of a policy", "maze-publish")(str(path))
     return found

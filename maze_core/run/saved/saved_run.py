@@ -1,10 +1,10 @@
-"""Opens saved runs: to train on, as they are or as a new run, or to evaluate and to act."""
+"""Opens saved runs: to train on, or to evaluate and to act."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,9 @@ from maze_core.run.run import Run
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.changed_env import differing, naming_changes
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint
-from maze_core.run.saved.fork import fork_directory
 from maze_core.run.saved.manifest import MODEL, STATE
 from maze_core.run.saved.metrics_file import damage, read_metrics
-from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock, remove_run_dir
+from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
 from maze_core.run.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
 from maze_core.run.saving import EVALUATED
 
@@ -159,50 +158,6 @@ def resume(
     """Continue a saved run to its end, see `to_its_end`. Arguments and errors as for `reopen`."""
     with closing(reopen(run_dir, overrides, checkpoint, assembly=assembly, agreed=agreed)) as run:
         return to_its_end(run)
-
-
-def fork(
-    parent: Path, overrides: Sequence[str] = (), checkpoint: str = "last", run_dir: Path | None = None
-) -> RunSummary:
-    """Train a new run that begins where a saved one was, see `to_its_end`. Arguments and errors as for `branch`."""
-    with closing(branch(parent, overrides, checkpoint, run_dir=run_dir)) as run:
-        return to_its_end(run)
-
-
-def branch(
-    parent: Path,
-    overrides: Sequence[str] = (),
-    checkpoint: str = "last",
-    *,
-    run_dir: Path | None = None,
-    assembly: Assembly = INSTALLED,
-    agreed: Raw | None = None,
-) -> Run:
-    """Open a new run with the exact state of a checkpoint of another one. Close the run when done with it.
-
-    Args:
-        parent: the run directory that it begins from, which stays as it is.
-        overrides: as for `reopen`: what cannot change in a resumed run cannot change here.
-        checkpoint: last, previous or best.
-        run_dir: the new run's own folder, new or empty; None: beside that of the parent.
-        assembly: makes the configuration.
-        agreed: as for `reopen`.
-
-    Raises:
-        ConfigError: as for `reopen`, also where nothing would be left to train; no folder is left.
-        CheckpointError: as for `reopen`.
-    """
-    named = find_run(parent)
-    Assembly(said_classes((), overrides, assembly.load)).load_saved_config(named / CONFIG, overrides, agreed)
-    with ExitStack() as undo:
-        child = fork_directory(named, run_dir, checkpoint)
-        undo.callback(remove_run_dir, child)
-        run = reopen(child, overrides, assembly=assembly, agreed=agreed, named=named)
-        undo.callback(run.close)
-        run.forked_from = named
-        check_end(run, parent, "fork")
-        undo.pop_all()
-    return run
 
 
 def _tell_versions(run_dir: Path) -> None:

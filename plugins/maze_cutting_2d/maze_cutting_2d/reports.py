@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from maze_core import Event, Events
-from maze_core.envs.events.event import EpisodeEvents
+from maze_events import Event, Events
+from maze_events.event import EpisodeEvents
+
 from maze_cutting_2d.shop import Shop
 
 

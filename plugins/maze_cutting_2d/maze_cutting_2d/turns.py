@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from maze_actors import ActorSpaces, Turn, TurnEnv
 
-from maze_core import ActorSpaces, Turn, TurnEnv
 from maze_cutting_2d.config import CuttingConfig
 from maze_cutting_2d.structured import ACTORS, SELECT, StructuredCutting
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from maze_fork.directory import fork_directory
 
 from maze_core import ConfigError
 from maze_core.run import api
-from maze_core.run.saved.fork import fork_directory
 from maze_devkit import abilities, altered, called_hooks, compiled_steps, defaults, elsewhere, row_weights, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns

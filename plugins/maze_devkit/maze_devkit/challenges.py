@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from maze_actors import ActorSpaces, Turn, TurnEnv
 
-from maze_core import ActorSpaces, Turn, TurnEnv
 from maze_devkit.probes import Walk
 
 

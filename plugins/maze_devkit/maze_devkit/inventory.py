@@ -7,8 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from maze_core import Event, Events
+from maze_events import Event, Events
 
 DAYS, DEMAND, MOST = 50, 5.0, 15
 """Days of an episode, mean orders of a day, most units that arrive on one day."""

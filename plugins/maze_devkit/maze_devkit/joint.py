@@ -13,7 +13,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import mask_leaves, member_sizes
 
 if TYPE_CHECKING:
-    from maze_core.envs.several.agents import MultiAgentEnv, Round
+    from maze_actors.agents import MultiAgentEnv, Round
 
 
 class JointEnv(gymnasium.Env[Any, Any]):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
+from maze_actors.agents import MultiAgentEnv
 
 from maze_core import ConfigError, MazeError
-from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.config.assembly import DEFAULTS, Assembly
 from maze_core.plugins.discovery import describe
 from maze_core.run import api

@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from maze_core import ActorSpaces, Plugin, PluginConfig, Turn, TurnEnv, hookimpl
-from maze_core.envs.several.agents import MultiAgentEnv, Round
+from maze_actors import ActorSpaces, Turn, TurnEnv
+from maze_actors.agents import MultiAgentEnv, Round
+
+from maze_core import Plugin, PluginConfig, hookimpl
 from maze_core.envs.sources.factory import FactoryConfig
 from maze_core.plugins.base import given
 

@@ -27,9 +27,9 @@ from maze_devkit.whose import told
 
 if TYPE_CHECKING:
     import gymnasium
+    from maze_actors.agents import MultiAgentEnv
 
     from maze_core import PluginConfig
-    from maze_core.envs.several.agents import MultiAgentEnv
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 AnyEnv = Callable[[], "gymnasium.Env[Any, Any] | MultiAgentEnv"]
@@ -199,7 +199,8 @@ class Subject:
         Raises:
             Failed: several agents act in it.
         """
-        from maze_core.envs.several.agents import MultiAgentEnv
+        from maze_actors.agents import MultiAgentEnv
+
         from maze_devkit.several import kind_of
 
         make = self.walk.env
@@ -222,8 +223,9 @@ class Subject:
 
     def _source(self, env: AnyEnv) -> Any:
         """Return the source `factory` of environments; of several agents or actors, where the plugin needs them."""
-        from maze_core import TurnEnv
-        from maze_core.envs.several.agents import MultiAgentEnv
+        from maze_actors import TurnEnv
+        from maze_actors.agents import MultiAgentEnv
+
         from maze_core.envs.sources.factory import FactorySource
         from maze_devkit.several import AgentsSource, Seats, Shifts, kind_of
         from maze_devkit.telling import Telling

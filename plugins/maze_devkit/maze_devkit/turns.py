@@ -7,8 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from maze_core import ActorSpaces, Turn, TurnEnv
+from maze_actors import ActorSpaces, Turn, TurnEnv
 
 PAY = np.array([[[0, 3], [9, 9], [1, 2]], [[2, 4], [5, 1], [9, 9]], [[9, 9], [0, 1], [2, 1]]], np.float32) / 10
 """The pay for a guest, an item and a shelf; the item (guest + 1) % 3 is forbidden."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
+from maze_models.scored_choices import scored
 from maze_offpolicy import JointActions
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,7 +17,6 @@ from maze_core import ConfigError, Dense, Policy, TreeDistribution, check_room, 
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, draw, pad_choices
 from maze_core.models.distributions.chosen import foreign_name
 from maze_core.models.plain import PlainLogits
-from maze_core.models.scored_choices import scored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

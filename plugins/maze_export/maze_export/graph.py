@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from maze_core import ConfigError, Policy, flatten_space, remembers
 from maze_core.base.terminal_text import plain
-from maze_core.envs.several.actors import acting_space
+from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import space_specs, start_of
 from maze_core.models.building import batchable
 from maze_core.models.memory import hears

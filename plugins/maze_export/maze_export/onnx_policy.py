@@ -15,7 +15,7 @@ from maze_core import ActingPolicy, ConfigError, PluginConfig, RunError, flatten
 from maze_core.base import files
 from maze_core.base.terminal_text import plain, printable
 from maze_core.base.tree import copy_tree
-from maze_core.envs.several.actors import acting_space
+from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import allocate, leaf_spec, space_specs, start_of
 from maze_core.plugins.config.external_fields import Outside
 from maze_export.interface import METADATA, Interface, Leaf, read_interface

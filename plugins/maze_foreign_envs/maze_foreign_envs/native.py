@@ -24,7 +24,7 @@ from maze_core.envs.checks import (
     place,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events.layers import events_of_rows, take
+from maze_core.envs.events import events_of_rows, take
 from maze_core.envs.info_columns import CONSTRAINT, InfoColumns, rows_of_infos
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.recorded_state import episode_key

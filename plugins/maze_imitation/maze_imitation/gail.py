@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from maze_models.side_learner import SideLearner
 from maze_onpolicy import RolloutCollector, advantage_rows, clipped_surrogate, normalized, row_divergence
 from maze_recordings.recorded_steps import RecordedSteps
 from torch import Tensor
@@ -13,7 +14,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from maze_core import Algorithm, Batch, Loss, Purpose, distribution_of, generator, hookimpl, map_tree
 from maze_core.data.batch import joined
-from maze_core.learn.side_learner import SideLearner
 from maze_core.models.memory import separate_rows
 from maze_imitation.config import GAILConfig
 from maze_imitation.discriminator import Discriminator

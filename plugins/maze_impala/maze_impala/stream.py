@@ -11,7 +11,7 @@ from maze_onpolicy import GROUP, AgentGroups, RewardScale, state_arrays
 from maze_core import Count, RunError, varies
 from maze_core.base.saved_state import Each, OrLeftOut
 from maze_core.collect.pools.workers import OrderedResults
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_impala.actor import LOG_PROB, Actor
 from maze_impala.trajectories import check_trajectories, trajectories
 

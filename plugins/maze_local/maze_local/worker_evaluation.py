@@ -11,7 +11,7 @@ import torch
 
 from maze_core import ActingPolicy
 from maze_core.collect.agents.network import draws_itself
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.vector import agents_of
 from maze_core.run.episodes.evaluation import Playing, evaluating_agent, evaluation_mode
 

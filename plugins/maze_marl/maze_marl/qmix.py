@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from maze_core import Dense, Purpose
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import integer_seed
-from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.actors import is_for_critics
 from maze_core.models.inputs import FlatInput, critic_spaces
 from maze_marl.config import QMIXConfig
 from maze_marl.vdn import VDN

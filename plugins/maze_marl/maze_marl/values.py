@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from maze_actors.routes import SCALAR, RoutedLeaf
+
 from maze_core import ConfigError
-from maze_core.models.actor_routes import SCALAR, RoutedLeaf
 from maze_core.models.distributions import Categorical
 
 if TYPE_CHECKING:

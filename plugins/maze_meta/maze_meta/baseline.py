@@ -8,7 +8,7 @@ import numpy as np
 from maze_onpolicy import generalized_advantages, rollout_discounts
 
 from maze_core import take_rows
-from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.actors import is_for_critics
 
 if TYPE_CHECKING:
     from maze_core import Rollout, Tree

@@ -14,8 +14,8 @@ from maze_recordings.writer import TrajectoryWriter
 
 from maze_core import ConfigError
 from maze_core.base.terminal_text import plain, printable
+from maze_core.envs.actors import TURN, ActorId, actors_of
 from maze_core.envs.codecs import nest
-from maze_core.envs.several.actors import TURN, ActorId, actors_of
 from maze_core.envs.spaces import Role, leaves, start_of
 from maze_minari.episodes import Episodes
 from maze_minari.parts import check_supported, kept_part

@@ -7,9 +7,10 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from maze_loggers.points import read_identity, write_identity
+
 from maze_core import ConfigError
 from maze_core.base.terminal_text import counted
-from maze_core.cli.points import read_identity, write_identity
 from maze_mirror.address import masked
 from maze_mirror.index import PART_BYTES, Index, Part, is_index, is_part, newest, number_of, session_of
 from maze_mirror.snapshot import IDENTITY, Entry, Key, Snapshot

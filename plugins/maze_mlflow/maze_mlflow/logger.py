@@ -10,13 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat
-
-from maze_core import ConfigError, PluginConfig, hookimpl
-from maze_core.base import files
-from maze_core.base.foreign_settings import variables_set
-from maze_core.base.terminal_text import shown
-from maze_core.cli.points import (
+from maze_loggers.points import (
     Point,
     PointLogger,
     best_files,
@@ -26,6 +20,12 @@ from maze_core.cli.points import (
     settings,
     write_identity,
 )
+from pydantic import Field, PositiveFloat
+
+from maze_core import ConfigError, PluginConfig, hookimpl
+from maze_core.base import files
+from maze_core.base.foreign_settings import variables_set
+from maze_core.base.terminal_text import shown
 from maze_core.plugins.config.external_fields import Outside
 
 if TYPE_CHECKING:

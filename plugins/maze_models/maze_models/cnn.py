@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from maze_core import ConfigError, Plugin, hookimpl
-from maze_core.envs.several.actors import CRITIC
+from maze_core.envs.actors import CRITIC
 from maze_core.models.assembly import ModelConfig, assemble_policy, for_critic
 from maze_core.models.blocks import Activation
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces

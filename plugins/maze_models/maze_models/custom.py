@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from maze_core import ConfigError, Plugin, PluginConfig, feature_count, hookimpl, to_tensors
+from maze_core.envs.actors import acting_space
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.plugins.base import given, not_given

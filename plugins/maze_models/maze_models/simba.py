@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from maze_core import Dense, Plugin, hookimpl
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.inputs import FlatInput, flat_spaces
-from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.config.counting import CountsWith
 from maze_core.plugins.config.params import Width
+from maze_models.scored_choices import Summaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

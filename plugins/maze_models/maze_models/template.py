@@ -11,11 +11,11 @@ from maze_core.envs.spaces import is_image
 from maze_core.models.assembly import ModelConfig, assemble_policy, for_critic
 from maze_core.models.blocks import Activation
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
-from maze_core.models.scored_choices import Summaries
 from maze_core.plugins.config.params import CriticHidden, Hidden, Width
 from maze_models.composer import Composer
 from maze_models.encoders import ConcatEncoder, ImageEncoder, Layout
 from maze_models.precision import ImagePrecision
+from maze_models.scored_choices import Summaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import Space, spaces
+from maze_actors import ActorSpaces
+from maze_actors.agent_rows import waiting_observation
 
-from maze_core import ActorSpaces, ConfigError
+from maze_core import ConfigError
 from maze_core.envs.masks import MASK
-from maze_core.envs.several.agent_rows import waiting_observation
 from maze_pettingzoo.observer import Observer
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from maze_pettingzoo.names import (
 )
 
 if TYPE_CHECKING:
-    from maze_core.envs.several.agents import MultiAgentEnv
+    from maze_actors.agents import MultiAgentEnv
 
 CriticView = Literal["none", "state", "all"]
 """What critics alone see: nothing, the state, or what all agents observe."""
@@ -143,7 +143,7 @@ class PettingZooSource(Plugin):
 def _limited(env: MultiAgentEnv, config: PettingZooConfig) -> MultiAgentEnv:
     if config.max_episode_steps is None:
         return env
-    from maze_core.envs.several.agents import LimitedAgents
+    from maze_actors.agents import LimitedAgents
 
     return LimitedAgents(env, config.max_episode_steps)
 

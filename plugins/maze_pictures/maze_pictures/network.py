@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
+from maze_models.beta import BetaHead
 from maze_models.encoders import ConcatEncoder, ImageEncoder
 
 from maze_core import Policy, flatten_space
+from maze_core.envs.actors import actors_of
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.several.actors import actors_of
 from maze_core.models.blocks import MLP, count, members
-from maze_core.models.families import BernoulliHead, BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
+from maze_core.models.families import BernoulliHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import MlpEncoder, critic_spaces, input_spaces
 from maze_pictures.svg import Box, Panel, draw
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from maze_actors.agents import MultiAgentEnv
+
 from maze_core import ConfigError
-from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.closing import release
 from maze_planning.planner_source import PlannerSource
 from maze_planning.planning import Planning, PlanningAgent, PlanningBeside

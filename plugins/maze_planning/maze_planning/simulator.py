@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from maze_actors.agent_rows import AgentRowCodec
+from maze_actors.agents import MultiAgentEnv, Round
+from maze_actors.wrapped import lasting_parts
 
 from maze_core import ConfigError, take_rows
 from maze_core.base.tree import copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events.layers import events_of
-from maze_core.envs.several.agent_rows import AgentRowCodec
-from maze_core.envs.several.agents import MultiAgentEnv, Round
-from maze_core.envs.several.wrapped import lasting_parts
+from maze_core.envs.events import events_of
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.wrappers import remembering, says_so
 from maze_core.plugins.closing import release, releasing

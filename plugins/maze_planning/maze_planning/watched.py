@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import gymnasium
-
-from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_actors.agents import MultiAgentEnv, Round, WrappedAgents
 
 
 class WatchedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from maze_actors.agents import MultiAgentEnv, WrappedAgents
+from maze_actors.wrapped import WrappedParts
 
 from maze_core import ConfigError
-from maze_core.envs.several.agents import MultiAgentEnv, WrappedAgents
-from maze_core.envs.several.wrapped import WrappedParts
 from maze_core.envs.wrappers import layers
 from maze_core.plugins.closing import releasing
 from maze_recordings.loader import load_trajectories

@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from maze_core import ConfigError
 from maze_core.base.plain_json import is_count
 from maze_core.base.terminal_text import shown
-from maze_core.envs.several.actors import ActorId
+from maze_core.envs.actors import ActorId
 from maze_core.envs.spaces import MAX_ENTRIES
 
 _WRONG = (LookupError, TypeError, ValueError, AssertionError, AttributeError, ConfigError)

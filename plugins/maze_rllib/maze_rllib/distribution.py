@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from maze_models.beta import Beta
 from ray.rllib.core.distribution.distribution import Distribution
 from torch import Tensor
 
 from maze_core import ConfigError, TreeDistribution
 from maze_core.models.distributions import (
     Bernoulli,
-    Beta,
     Categorical,
     DiagonalGaussian,
     MultiCategorical,

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from maze_actors.routes import SCALAR, Blank
 from maze_offpolicy import JointActions, joined
 from torch import Tensor
 
-from maze_core.models.actor_routes import SCALAR, Blank
 from maze_sac.actions import Decision, draw, log_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from maze_actors.routes import RoutedLeaf
+
     from maze_core import TensorTree, TreeDistribution
-    from maze_core.models.actor_routes import RoutedLeaf
 
 
 def decide_in_turns(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:

@@ -8,7 +8,7 @@ from maze_models.encoders import Layout
 from maze_models.precision import ImagePrecision
 from pydantic import Field, PositiveInt, model_validator
 
-from maze_core.models.actor_groups import own_actions
+from maze_core.envs.actors import own_actions
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.blocks import Activation
 from maze_core.plugins.config.params import CriticHidden, Hidden, Width

@@ -101,7 +101,8 @@ def begin_fork(run_dir: Path, parent: Path, config: dict[str, Any], assembly: As
     Raises:
         ConfigError, CheckpointError: the parent has no complete checkpoint, or the configuration cannot go on from it.
     """
-    from maze_core.run.saved.fork import fork_directory
+    from maze_fork.directory import fork_directory
+
     from maze_core.run.saved.saved_run import reopen
 
     home = run_dir.parent

@@ -6,14 +6,16 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_loggers.points import settings
+
 from maze_core import Plugin, PluginConfig, hookimpl
-from maze_core.cli.points import settings
 from maze_tensorboard.event_file import HPARAMS, EventFile, Record, read_records
 from maze_tensorboard.figures import pictures
 
 if TYPE_CHECKING:
+    from maze_events.histograms import Histogram
+
     from maze_core import EpochReport, Run, RunSummary
-    from maze_core.envs.events.histograms import Histogram
 
 _FINAL = "final/"
 _CONFIG = "config"
@@ -103,7 +105,7 @@ def _position(report: Run | EpochReport | RunSummary) -> int:
 
 
 def _parameters(run: Run) -> dict[str, Histogram]:
-    from maze_core.envs.events.histograms import Histogram
+    from maze_events.histograms import Histogram
 
     parameters = run.policy.named_parameters()
     return {f"parameters/{name}": Histogram.of(each.detach().float().cpu().numpy()) for name, each in parameters}

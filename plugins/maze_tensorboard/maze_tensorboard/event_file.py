@@ -21,7 +21,8 @@ from maze_core.base import files
 from maze_core.base.file_systems import flush
 
 if TYPE_CHECKING:
-    from maze_core.envs.events.histograms import Histogram
+    from maze_events.histograms import Histogram
+
     from maze_tensorboard.figures import Picture
 
 _NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")

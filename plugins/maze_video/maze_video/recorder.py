@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from maze_actors.agents import MultiAgentEnv, Round, WrappedAgents
 
 from maze_core import ConfigError
 from maze_core.base.blame import blame
@@ -20,7 +21,6 @@ from maze_core.base.foreign_settings import variables_set
 from maze_core.envs.interfaces import agents
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
@@ -171,11 +171,10 @@ class FilmRecorder:
 
     def _picture(self, title: str) -> np.ndarray:
         """Return the first picture of an episode."""
-        env: gymnasium.Env[Any, Any] | MultiAgentEnv
         if self._builder.several_agents:
-            with releasing(self._builder.agents_env(0)) as env:
-                env.reset(0)
-                return as_rgb(env.render())
+            with releasing(self._builder.agents_env(0)) as agents:
+                agents.reset(0)
+                return as_rgb(agents.render())
         with releasing(self._builder(0)) as env:
             if env.render_mode != "rgb_array":
                 raise _cannot_render(title, "it does not support render_mode rgb_array")

@@ -15,7 +15,7 @@ from maze_core import ConfigError
 from maze_core.base.blame import blame
 from maze_core.base.foreign_settings import variables_set
 from maze_core.base.process_state import torch_threads
-from maze_core.envs.events.layers import events_of
+from maze_core.envs.events import events_of
 from maze_core.envs.pictures import as_rgb
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.plugins.closing import releasing

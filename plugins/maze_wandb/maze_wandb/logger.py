@@ -9,12 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import PositiveFloat
-
-from maze_core import PluginConfig, hookimpl
-from maze_core.base import files
-from maze_core.base.foreign_settings import refuse_settings_here, variables_set
-from maze_core.cli.points import (
+from maze_loggers.points import (
     Point,
     PointLogger,
     best_files,
@@ -24,6 +19,11 @@ from maze_core.cli.points import (
     settings,
     write_identity,
 )
+from pydantic import PositiveFloat
+
+from maze_core import PluginConfig, hookimpl
+from maze_core.base import files
+from maze_core.base.foreign_settings import refuse_settings_here, variables_set
 from maze_core.plugins.config.external_fields import Outside
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from gymnasium.wrappers import TransformObservation
 from pydantic import Field
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
-from maze_core.envs.several.actors import ACTOR, ELAPSED, TURN, actors_of
+from maze_core.envs.actors import ACTOR, ELAPSED, TURN, actors_of
 from maze_wrappers.leaves import Env, LeafConfig, Part, every_leaf, observe_parts
 
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from maze_events import Event, Events
 from pydantic import Field
 
-from maze_core import ConfigError, Event, Events, Plugin, PluginConfig, flatten_space, hookimpl
+from maze_core import ConfigError, Plugin, PluginConfig, flatten_space, hookimpl
 from maze_core.base.tree import copy_tree
+from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.several.actors import ACTOR, actors_of
 from maze_wrappers.leaves import Env
 
 
@@ -90,7 +91,7 @@ class _Leaf:
 class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, most: int) -> None:
         super().__init__(env)
-        from maze_core.models.actor_groups import keys_below
+        from maze_core.envs.actors import keys_below
 
         masks = mask_leaves(env.observation_space, env.action_space)
         self._leaves = {

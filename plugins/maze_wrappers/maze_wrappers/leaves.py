@@ -11,8 +11,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformAction, TransformObservation
 
 from maze_core import ConfigError, PluginConfig, flatten_space
+from maze_core.envs.actors import TURN, actors_of
 from maze_core.envs.masks import masks_among
-from maze_core.envs.several.actors import TURN, actors_of
 from maze_core.envs.spaces import Role
 
 Env = gymnasium.Env[Any, Any]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Annotated, Any, ClassVar
 
 import gymnasium
+from maze_actors.agents import MultiAgentEnv
 from pydantic import Field, JsonValue
 
 from maze_core.base.blame import blame
@@ -14,7 +15,6 @@ from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.interfaces import with_arrays
 from maze_core.envs.masks import check_kept
-from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.envs.sources.imports import explained, import_module
 from maze_core.envs.wrappers import below_meter, has_vector_reward
 from maze_core.plugins.base import Plugin

@@ -9,13 +9,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import Space, spaces
+from maze_actors.agents import LimitedAgents, MultiAgentEnv, Round, WrappedAgents, added
 from pydantic import Field
 
 from maze_core import Plugin, PluginConfig, RunError, hookimpl
 from maze_core.base.metrics import as_number
 from maze_core.envs.codecs import follow
 from maze_core.envs.masks import masks_among
-from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv, Round, WrappedAgents, added
 from maze_wrappers.leaves import Env, check_single_actor
 
 _Path = tuple[Any, ...]

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Run, hookimpl
+from maze_core import Adam, Algorithm, AlgorithmConfig, Batch, Loss, Run, hookimpl
 from maze_core.data.sequences import Sequences
-from maze_core.learn.optimizers import Adam
 from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.policy import Policy
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core import ConfigError
-from maze_core.envs.several.actors import is_for_critics
+from maze_core.envs.actors import is_for_critics
 from maze_core.envs.spaces import is_image
 from maze_core.models.blocks import activation_function, members
 from maze_core.models.inputs import FlatInput, MlpEncoder, critic_spaces

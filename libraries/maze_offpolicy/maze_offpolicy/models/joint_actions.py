@@ -10,8 +10,8 @@ from maze_onpolicy import distributions_of
 from torch import Tensor, nn
 
 from maze_core import ConfigError, flatten_space
+from maze_core.envs.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.masks import mask_leaves
-from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
 from maze_core.models.distributions.chosen import default_name, fitting, name_of
 from maze_core.models.inputs import joined_mask

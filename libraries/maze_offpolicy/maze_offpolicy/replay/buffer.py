@@ -12,7 +12,7 @@ from maze_core import Batch, ConfigError, Count, subtree, take_rows, to_tensors,
 from maze_core.base.free_ram import check_ram
 from maze_core.base.saved_state import Array, check_range
 from maze_core.base.tree import gather_rows
-from maze_core.envs.several.actors import ELAPSED
+from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_offpolicy.replay.frames import FrameStore, frames_for
 from maze_offpolicy.replay.look_ahead import StepColumns, look_ahead

@@ -12,7 +12,7 @@ from maze_core.base.tree import put_rows
 from maze_core.collect.agents.agent import Choice
 from maze_core.collect.agents.network import draws_itself
 from maze_core.collect.stepper import Stepper
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.envs.vector import agents_of
 from maze_onpolicy.collect.assignment import MEMORY, CollectAssignment

@@ -12,7 +12,7 @@ from maze_core.base.free_ram import check_ram
 from maze_core.base.saved_state import OrLeftOut
 from maze_core.base.tree import flat_rows
 from maze_core.collect.agents.network import training_agent
-from maze_core.envs.several.actors import actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
 from maze_core.plugins.config.params import setting

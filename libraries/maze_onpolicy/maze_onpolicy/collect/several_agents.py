@@ -8,8 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core import flatten_space
-from maze_core.envs.several.actors import ACTOR
-from maze_core.models.actor_groups import keys_below
+from maze_core.envs.actors import ACTOR, keys_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core import Rollout
-    from maze_core.envs.several.actors import ActorId
+    from maze_core.envs.actors import ActorId
     from maze_core.plugins.hookspecs import Run
 
 GROUP = "group"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.envs.several.actors import ELAPSED
+from maze_core.envs.actors import ELAPSED
 
 if TYPE_CHECKING:
     from maze_core import Rollout

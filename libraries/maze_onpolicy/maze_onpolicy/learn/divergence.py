@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core import ConfigError, flatten_space, remembers, to_tensors
-from maze_core.models.actor_routes import RoutedLeaf
 from maze_core.models.building import probe
 from maze_core.models.distributions.chosen import default_name, fitting, has_divergence, name_of
 
@@ -43,5 +42,5 @@ def distributions_of(policy: Policy, keys: Iterable[str]) -> Iterator[tuple[str,
         distribution = policy.step(obs, policy.initial_state(rows))[0] if remember else policy.distribution(obs)
     for key in keys:
         leaf = distribution.parts[key]
-        for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:
+        for part in leaf.parts.values() if hasattr(leaf, "parts") else [leaf]:  # where several actors act
             yield key, part

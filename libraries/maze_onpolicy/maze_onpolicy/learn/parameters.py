@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from maze_core import TensorTree, to_tensors
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.tree import concat_trees
+from maze_core.envs.actors import TURN, actors_of
 from maze_core.envs.codecs import ObservationCodec
-from maze_core.envs.several.actors import TURN, actors_of
 from maze_core.models.blocks import in_evaluation_mode
 from maze_core.models.memory import separate_rows
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from maze_actors.agent_rows import AgentRowCodec
+from maze_actors.agents import MultiAgentEnv
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
@@ -15,7 +17,6 @@ from maze_core.collect.agents.single import refused, value_problem
 from maze_core.envs.checks import MisfitError, UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.masks import MaskCheck
-from maze_core.envs.several.agent_rows import AgentRowCodec
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.closing import releasing
 
@@ -40,7 +41,7 @@ class SeveralAgents:
         generator: decides sampled actions; None: torch's global one.
         check: refuse what training refuses, see `SingleAgent`.
         planning: looks ahead in the environment whose observations these are; None: the network acts alone.
-        converts: observations are made elsewhere, as by PettingZoo; False: by an environment of the builder's.
+        env: returns the observations; one that the builder has not built, as PettingZoo's, has those that are adapted.
 
     Raises:
         ConfigError: one agent acts in the environment.
@@ -55,17 +56,17 @@ class SeveralAgents:
         generator: torch.Generator | None = None,
         check: bool = True,
         planning: PlanningBeside | None = None,
-        converts: bool = True,
+        env: Any = None,
     ) -> None:
-        self._planning, self._converts = planning, converts
+        self._planning, self._converts = planning, not isinstance(env, MultiAgentEnv)
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
-        with releasing(builder.agents_env(0)) as env:
-            self._rows, self._env = AgentRowCodec(env, agent_ids=builder.agent_ids), env
+        with releasing(builder.agents_env(0)) as own:
+            self._rows, self._env = AgentRowCodec(own, agent_ids=builder.agent_ids), own
         noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
-        self._agents = {name: NetworkAgent(policy, noise) for name in env.agents}
+        self._agents = {name: NetworkAgent(policy, noise) for name in own.agents}
         specs = space_specs(policy.observation_space, "observation")
-        self._seen = {name: allocate(specs, (1,)) for name in env.agents}
+        self._seen = {name: allocate(specs, (1,)) for name in own.agents}
         for name, tree in self._seen.items():
             self._rows.clear(tree, 0, name)
         self._actions = ActionCodec(policy.action_space)

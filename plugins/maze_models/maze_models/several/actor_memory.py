@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from maze_actors.routes import Blank, along
 
 from maze_core.base.tree import subtree
 from maze_core.data.sequences import Sequences
-from maze_core.models.actor_routes import Blank, along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from maze_actors.routes import Route
     from torch import Tensor
 
     from maze_core.base.tree import TensorTree
-    from maze_core.models.actor_routes import Route
 
     Acting = list[tuple[str, Tensor]]
     """Names of actors, and the sequences of a batch in which each acts, in order."""

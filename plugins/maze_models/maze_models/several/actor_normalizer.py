@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from maze_actors.routes import along
 from torch import Tensor, nn
 
 from maze_core.base.tree import subtree
-from maze_core.envs.several.actors import ACTOR
-from maze_core.models.actor_routes import along
+from maze_core.envs.actors import ACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from maze_actors.groups import Group
+
     from maze_core.base.tree import TensorTree
-    from maze_core.models.actor_groups import Group
     from maze_core.models.normalizer import Estimation, ObservationNormalizer
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from maze_actors.groups import ONE_HOT, Group, group_spaces, groups_of
+from maze_actors.routes import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.batch import to_tensors
-from maze_core.envs.several.actors import ACTOR, ELAPSED, ActorId, actors_of, is_for_critics
+from maze_core.envs.actors import ACTOR, ELAPSED, ActorId, actors_of, is_for_critics, keys_below
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
-from maze_core.models.actor_groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
-from maze_core.models.actor_routes import SCALAR, Blank, DenseRoute, IndexRoute, Route, RoutedLeaf
 from maze_core.models.building import build_checked
 from maze_core.models.distributions.base import TreeDistribution
 from maze_core.models.memory import remembers
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
     from maze_core.models.building import Build
     from maze_core.models.distributions.base import Noise
-    from maze_core.models.scored_choices import Described
+    from maze_models.scored_choices import Described
     from maze_models.several.actor_memory import Acting
 
 _DELTA = "turn/critic/value"

@@ -1,0 +1,1 @@
+"""Forks of runs: new runs that begin with the whole state of others."""

@@ -1,0 +1,1 @@
+"""What callbacks share that log runs elsewhere: points of curves, settings, under which id a run is known."""

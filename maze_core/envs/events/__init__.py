@@ -1,1 +1,0 @@
-"""Events that environments report, and the statistics of an episode."""

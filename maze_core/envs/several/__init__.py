@@ -1,1 +1,0 @@
-"""Environments in which several actors or agents act."""
