@@ -96,10 +96,12 @@ COMMANDS = {
     **{name: (words, {"program": TRAINING}) for name, words in CHECKING.items()},
 }
 FAST = ("profile", "runs list", "plugins check of a callback")
+BOTH = (*FAST, "train", "train on workers", "sweep", "rollout", "export")
+"""Commands that get both signals. The others get one, in turn: the two reach a command by the same handler."""
 CASES = [
     pytest.param(name, number, marks=() if name in FAST else pytest.mark.slow, id=f"{name} {number.name}")
-    for name in COMMANDS
-    for number in (signal.SIGINT, signal.SIGTERM)
+    for place, name in enumerate(COMMANDS)
+    for number in ((signal.SIGINT, signal.SIGTERM) if name in BOTH else ((signal.SIGINT, signal.SIGTERM)[place % 2],))
 ]
 
 

@@ -34,31 +34,25 @@ TRAIN = ["train", "ppo", "--env", "mine:Walk-v0", "--run-dir", "run", "-q", "--p
 TRAIN += ["--num-envs", "2", "--epoch-length", "1", "--n-rollout-steps", "4", "--set", "evaluation.n_episodes=1"]
 SWEEP = ["sweep", "ppo", "--env", "mine:Walk-v0", "--preset", "none", "--epochs", "1", "--over", "algorithm.lr=1e-3"]
 SCENES = {
-    "looking up": (
+    "looking up and checking": (
         ["--help"],
         ["train", "ppo", "--help"],
         ["plugins", "list"],
         ["envs", "list", "CartPole"],
         ["config", "show", "run"],
         ["runs", "list", "."],
-    ),
-    "checking": (
         ["plugins", "check", "random", "--kind", "policy"],
         ["envs", "check", "mine:Walk-v0"],
         ["init", "project"],
     ),
-    "playing": (
+    "playing, exporting and training": (
         ["eval", "run", "-n", "2", "--runner", "local"],
         ["rollout", "run", "--episodes", "2", "--workers", "2", "--record", "demos"],
         ["trajectories", "info", "demos"],
         ["view", "run", "--episodes", "1", "--no-open"],
-    ),
-    "exporting": (
         ["export", "run", "--out", "policy.onnx"],
         ["eval", "run", "-n", "1", "--policy", "policy.onnx"],
         ["export", "run", "--out", "policy.pt2"],
-    ),
-    "training": (
         ["resume", "run", "--set", "algorithm.n_epochs=2"],
         ["profile", "run", "--seconds", "0.1"],
         [*SWEEP, "--dir", "lr", "-j", "1", "-q", "--set", "evaluation.n_episodes=1"],

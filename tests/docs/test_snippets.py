@@ -52,8 +52,14 @@ PLAIN = re.compile(
     r"(cd [\w./-]+ && |\w+=[\w,-]+ )?(maze|(python -m )?pytest|pip install|python [\w./-]+\.py\b)[^<>|&;$`]*"
     r"(> [\w./-]+)?"
 )
-LATE = ("pytest", "torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core", "setuptools.build_meta")
-"""What exports, optimizers of torch's own and packaging import, in a second or two. The quick pages have none."""
+WANTED_LATE = (
+    *("pytest", "torch._dynamo", "torch.export._trace", "torch.onnx._internal.exporter._core", "networkx"),
+    *("onnxscript.function_libs.torch_lib.ops", "sympy.tensor.tensor", "setuptools.build_meta", "pygame", "imageio.v2"),
+    *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"),
+)
+LATE = tuple(each for each in WANTED_LATE if importlib.util.find_spec(each.partition(".")[0]) is not None)
+"""What exports, optimizers of torch's own, pictures and packaging import in a second or two each, and starts no thread.
+The quick pages have none."""
 TYPED = Path(__file__).with_name("typed.py").read_text(encoding="utf-8")
 STAND_INS = Path(__file__).with_name("stand_ins")
 LIMIT = 300

@@ -221,14 +221,21 @@ def test_a_parent_that_is_no_earlier_trial_is_refused(tmp_path, known_plugins, p
 @pytest.mark.learning
 @pytest.mark.slow
 def test_members_with_bad_learning_rates_are_lifted(tmp_path):
-    """Of learning rates over five powers of ten most teach nothing in 52,000 steps; all members end at 400 or more."""
+    """Of learning rates over five powers of ten some teach nothing in 6,144 steps; all members end near the best, 5.
+
+    Actions are drawn in evaluations, too: the most likely one is soon the right one.
+    """
     plan = {
-        "algorithm": "ppo", "env": "CartPole-v1", "over": {"algorithm.lr": "1e-6..1e-1:log"},
-        "overrides": {"steps": 52_000, "algorithm.lr_schedule": "constant", "callbacks.tensorboard": None},
+        "algorithm": "ppo", "env": "maze_devkit.probes:Signal", "over": {"algorithm.lr": "1e-6..1e-1:log"},
+        "overrides": {
+            "steps": 6144, "algorithm.lr_schedule": "constant", "algorithm.gamma": 0.5, "algorithm.n_rollout_steps": 32,
+            "algorithm.epoch_length": 2, "algorithm.n_optimization_epochs": 4, "model.hidden": [32],
+            "evaluation.n_episodes": 40, "evaluation.num_envs": 8, "evaluation.deterministic": False,
+            "callbacks.tensorboard": None,
+        },
         "searcher": {"name": "pbt", "population": 4, "generations": 4},
     }  # fmt: skip
     sweep = run_sweep(plan, tmp_path / "s", jobs=2)
     means = [trial.spread(sweep.plan).mean for trial in sweep.trials]
-    assert min(means[:4]) < 200
-    assert min(means[-4:]) > 400
-    assert max(means[-4:]) == 500
+    assert min(means[:4]) < 2
+    assert min(means[-4:]) > 4.7

@@ -134,18 +134,49 @@ def trained(tmp_path, known_plugins, record):
         yield train
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "name"), [case if case in FAST else pytest.param(*case, marks=pytest.mark.slow) for case in CASES]
-)
-def test_a_schedule_takes_effect_and_a_constant_one_is_the_number(trained, algorithm, name):
+def by_default(algorithm, name):
+    """Whether a parameter has the first of its two numbers where nothing is set: such runs are one and the same."""
+    default = discovery.load("algorithm", algorithm).Config.model_fields[name].default
+    own = (algorithm, name) in BESIDE or f"algorithm.{name}" in RUNS[algorithm][1]
+    return not own and default == numbers(algorithm, name)[0]
+
+
+ALIKE = [case for case in CASES if case not in FAST and by_default(*case)]
+"""These are asked together, algorithm by algorithm."""
+
+
+def changed(trained, algorithm, name):
+    """A run in which a parameter changes, which is asked whether it did."""
     before, after = numbers(algorithm, name)
-    plain = trained(algorithm, name, before)
-    constant = trained(algorithm, name, {"schedule": "constant", "from": before})
     changing = trained(algorithm, name, {"schedule": "steps", "from": before, "values": [[0.3, after]]})
-    assert same(constant, plain)
-    assert not same(changing, plain)
     assert getattr(changing.run.algorithm.config, name) == after
     assert getattr(changing.run.config.algorithm, name).schedule == "steps"
+    return changing
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [case if case in FAST else pytest.param(*case, marks=pytest.mark.slow) for case in CASES if case not in ALIKE],
+)
+def test_a_schedule_takes_effect_and_a_constant_one_is_the_number(trained, algorithm, name):
+    before, _ = numbers(algorithm, name)
+    plain = trained(algorithm, name, before)
+    constant = trained(algorithm, name, {"schedule": "constant", "from": before})
+    assert same(constant, plain)
+    assert not same(changed(trained, algorithm, name), plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", dict.fromkeys(algorithm for algorithm, _ in ALIKE))
+def test_each_schedule_takes_effect_and_constant_ones_are_the_numbers(trained, algorithm):
+    names = [name for each, name in ALIKE if each == algorithm]
+    constants = {name: {"schedule": "constant", "from": numbers(algorithm, name)[0]} for name in names}
+    plain = trained(algorithm, names[0], numbers(algorithm, names[0])[0])
+    constant = trained(
+        algorithm, names[0], constants[names[0]], {f"algorithm.{name}": each for name, each in constants.items()}
+    )
+    assert same(constant, plain)
+    assert not [name for name in names if same(changed(trained, algorithm, name), plain)]
 
 
 COMPILED = {
