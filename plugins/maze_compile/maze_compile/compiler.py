@@ -101,7 +101,9 @@ def _layouts(graph: Any, examples: list[Any]) -> dict[Any, _Layout]:
     """Return how the tensor of each node lies in memory, found by computing all of them, each as long as it is used."""
     import torch
 
-    given, values, layouts = iter(examples), {}, {}
+    given = iter(examples)
+    values: dict[Any, Any] = {}
+    layouts: dict[Any, _Layout] = {}
     uses = {node: len(node.users) for node in graph.nodes}
     for node in graph.nodes:
         if node.op == "output":
