@@ -160,9 +160,10 @@ def also_installed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def quick(tmp_path: Path, known_plugins: None) -> Any:
+def quick(request: pytest.FixtureRequest, tmp_path: Path, known_plugins: None) -> Any:
     """`quick(env, algorithm, overrides, **parts)`: a silent RunContext of two epochs of two updates, seed 1.
 
+    What all tests of a file override is in its `OVERRIDES`: no evaluations, say, a third of the time of so small a run.
     What needs torch is imported by fixtures: the process that deals out tests to others goes without it.
     """
     from maze_core.run.context import RunContext
@@ -183,6 +184,7 @@ def quick(tmp_path: Path, known_plugins: None) -> Any:
                 small["model.image_features"] = 16  # most of its weights are before these
             if algorithm in ("ppo", "a2c", "impala"):  # its default follows the end of the run, which many tests raise
                 small["algorithm.lr_schedule"] = "constant"
+            small |= getattr(request.module, "OVERRIDES", {})
             return stack.enter_context(RunContext(env, algorithm, overrides=small | (overrides or {}), **parts))
 
         yield build

@@ -14,6 +14,8 @@ from maze_core.collect.agents.agent import Choice
 from maze_core.collect.agents.network import NetworkAgent
 from maze_core.models.mlp import MlpConfig, MlpModel
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 ROWS = 400
 SEEN = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "action_mask": spaces.MultiBinary(4)})
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))

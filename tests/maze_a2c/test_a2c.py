@@ -15,6 +15,8 @@ from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run.saved import saved_run
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 
 class Watch(Plugin):
     """Keeps the batches and learning rates."""

@@ -16,6 +16,8 @@ from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import OwnStep
 from tests.docs.test_snippets import blocks
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 PAGE = "docs/tutorials/own_step.md"
 TRPO = next(block.text for block in blocks(PAGE) if block.text.startswith("# trust_region.py"))
 SOURCE = TRPO.replace("class TrustRegion(", "class Tested(")

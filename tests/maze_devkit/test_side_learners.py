@@ -15,6 +15,8 @@ from maze_core import Batch, Loss, Plugin, hookimpl
 from maze_core.base.errors import ConfigError, PluginError, RunError
 from tests.docs.test_snippets import blocks
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 PAGE = next(block.text for block in blocks("docs/guide/extending.md") if block.text.startswith("# forward_model.py"))
 UNPAID = {"callbacks.forward.updates_per_epoch": 3}
 

@@ -8,7 +8,6 @@ from maze_evolution.gaussian_process import Kernel, covariance, fitted, log_like
 from maze_evolution.pb2 import PB2Config, PopulationBasedBandits
 from maze_sweep.searchers.base import Begun, Search, Wait, Whole
 from maze_sweep.searchers.space import Choices, Range
-from scipy.stats import multivariate_normal
 
 from maze_core.base.errors import ConfigError
 
@@ -30,12 +29,14 @@ def one_by_one(first, second):
 
 
 def test_the_model_is_that_of_textbooks(observed):
+    from scipy import stats  # half a second for each process that collects the tests
+
     x, t, y = observed
     rows = list(zip(x, t, strict=True))
     known = np.array([[one_by_one(a, b) for b in rows] for a in rows])
     assert np.allclose(covariance(KERNEL, x, t, x, t), known)
     noisy = known + 1.7 * 0.05 * np.eye(9)
-    expected = multivariate_normal(np.zeros(9), noisy).logpdf(y)
+    expected = stats.multivariate_normal(np.zeros(9), noisy).logpdf(y)
     assert log_likelihood(KERNEL, x, t, y) == pytest.approx(expected, rel=1e-5)
     new_x, new_t = np.array([[0.1, 0.9], [0.5, 0.5]]), np.array([4.0, 2.0])
     across = np.array([[one_by_one(a, b) for b in zip(new_x, new_t, strict=True)] for a in rows])

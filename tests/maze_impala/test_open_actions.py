@@ -22,6 +22,8 @@ from tests.agents import CrowdConfig, CrowdSource, Script, in_turns
 from tests.bomb import bomb
 from tests.interrupted import interrupted
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 STEPS = 5
 
 

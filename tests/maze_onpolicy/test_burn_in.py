@@ -15,6 +15,8 @@ from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import Categorical
 from maze_core.models.distributions.base import TreeDistribution
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 OBSERVATION = spaces.Dict({"x": spaces.Box(-5, 9, (3,), np.float32), "pick_mask": spaces.MultiBinary(3)})
 ACTIONS = spaces.Dict({
     "pick": spaces.Discrete(3),

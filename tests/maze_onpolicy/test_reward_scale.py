@@ -10,6 +10,8 @@ from maze_core.base.errors import ConfigError
 from maze_core.data.rollout import Rollout
 from tests.agents import MixedSource
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 
 def rollout_of(rewards, over=None, valid=None, truncated=None):
     steps, columns = rewards.shape

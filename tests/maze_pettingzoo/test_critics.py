@@ -17,6 +17,8 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import separate_rows
 from tests.maze_pettingzoo.test_adapters import Lives
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 SPREAD = "mpe2:simple_spread_v3"
 TAG = "mpe2:simple_tag_v3"

@@ -18,6 +18,8 @@ from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SPACE, CHOICES = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(5)
 RPS = {"name": "pettingzoo", "id": "pettingzoo.classic:rps_v2", "kwargs": {"max_cycles": 6}}
 SMALL = {"model.hidden": [8], "algorithm.n_rollout_steps": 5}

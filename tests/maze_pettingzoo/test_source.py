@@ -205,6 +205,13 @@ def test_an_environment_is_found_by_its_name_alone(env_id, place):
     assert EnvSources().source_of(env_id) == "pettingzoo"
 
 
+def test_like_a_wrong_id_are_those_that_a_source_knows(monkeypatch):
+    assert "connect_four_v3" in EnvSources().similar_ids("connect_for_v3")
+    assert not EnvSources().similar_ids("Nope-v1")
+    monkeypatch.setattr(PettingZooSource, "knows", staticmethod(lambda env_id: False))
+    assert "connect_four_v3" not in EnvSources().similar_ids("connect_for_v3")
+
+
 @pytest.mark.parametrize(
     "env_id", ["CartPole-v1", "jss-v1", "maze_devkit.envs:CountingEnv", "bsuite:catch/0", "a:", ""]
 )

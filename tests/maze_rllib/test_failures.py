@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import ray
 from maze_devkit.envs import FailingEnv, SeededWalk
 
 from maze_core.base.errors import ConfigError, RunError
@@ -42,6 +41,8 @@ def raising():
 
 def exiting():
     """An environment that ends its process, where that is a worker of Ray."""
+    import ray  # half a second for each process that collects the tests
+
     return FailingEnv("exit" if ray.is_initialized() else "", at=5)
 
 

@@ -4,6 +4,8 @@ import pytest
 from maze_cutting_2d.config import CuttingConfig
 from maze_cutting_2d.flat import Cutting
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 MODEL = {"model.pointers": {"action": "pieces"}, "model.embedding": 8, "model.critic": "shared"}
 
 

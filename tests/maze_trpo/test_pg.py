@@ -5,6 +5,8 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 
 def batch_and_rollout(context):
     """The only batch of an update, and the rollout that it is made of."""

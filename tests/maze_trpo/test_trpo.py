@@ -16,6 +16,8 @@ from maze_core.data.sequences import Sequences
 from tests.agents import CrowdSource
 from tests.masked import Guarded
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SMALL = {"algorithm.num_envs": 3, "algorithm.batch_size": 8, "algorithm.n_critic_epochs": 2, "model.hidden": [6]}
 
 

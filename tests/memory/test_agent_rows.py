@@ -16,6 +16,8 @@ from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 AGENT_ROWS = 6
 

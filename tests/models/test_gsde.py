@@ -7,7 +7,6 @@ import torch
 from gymnasium import spaces
 from maze_devkit import conformance
 from maze_models.gsde import GsdeConfig, GsdeHead, SmoothGaussian, SquashedSmoothGaussian, held
-from scipy import stats
 
 from maze_core.run.context import RunContext
 from tests.recorded import record as record
@@ -44,6 +43,8 @@ def head():
 
 def test_samples_have_the_density_that_the_paper_says(head):
     """Variances are the squared features times those of theta, against scipy's normal."""
+    from scipy import stats  # half a second for each process that collects the tests
+
     built, features = head(SmoothGaussian), torch.tensor([[0.5, -1.0, 2.0]])
     found = built(features.expand(20_000, 3), None)
     generator = torch.Generator().manual_seed(1)

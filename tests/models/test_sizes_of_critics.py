@@ -8,6 +8,8 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core.base.errors import ConfigError
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 IMAGE = spaces.Box(0, 255, (16, 16, 3), np.uint8)
 SETS = spaces.Dict({"piece": spaces.Box(0, 1, (4, 3)), "own": spaces.Box(0, 1, (2,))})
 MIXED = spaces.Dict({"near": spaces.Box(-1, 1, (3,)), "kind": spaces.Discrete(4)})

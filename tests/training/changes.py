@@ -8,7 +8,7 @@ from torch import nn
 from maze_core import Plugin, hookimpl
 from maze_core.learn.optimizers import Adam
 
-SMALL = {"algorithm.epoch_length": 4, "algorithm.n_epochs": 4, "closed_form": False}
+SMALL = {"algorithm.epoch_length": 4, "algorithm.n_epochs": 3, "closed_form": False}
 REPLAY = {**SMALL, "algorithm.initial_buffer_size": 40, "algorithm.batch_size": 16}
 RUNS = {
     "a2c": ("CartPole-v1", {**SMALL, "algorithm.optimizer": "adam", "algorithm.max_grad_norm": 0.5}),

@@ -8,6 +8,8 @@ from maze_devkit.envs import SpacesEnv
 
 from maze_core.base.errors import ConfigError
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 VECTOR = spaces.Box(-1, 1, (2,))
 BOTH = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Discrete(3)})
 

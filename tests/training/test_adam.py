@@ -14,6 +14,8 @@ from maze_core.learn.optimizers import Adam, saved_optimizer
 from tests.forked import Forked
 from tests.training.optimizers import groups, parameters, train
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 
 def test_steps_are_those_of_torch_bit_for_bit():
     ours, theirs = parameters(), parameters()

@@ -39,13 +39,13 @@ CASES = {
 def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case):
     source, algorithm, more = CASES[case]
     more = SMALL | more | {"algorithm.epoch_length": 6}
-    whole = quick(source, algorithm, more | {"algorithm.n_epochs": 4})
+    whole = quick(source, algorithm, more | {"algorithm.n_epochs": 3})
     whole.train()
     half = quick(source, algorithm, more)
     half.train()
     replay = half.run.algorithm.kept["collector"].replay
     assert replay.open_state()["selector"]["lanes"]["steps"].any() if "model.memory" in more else replay.open
-    quick(source, algorithm, more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    quick(source, algorithm, more | {"algorithm.n_epochs": 3}, run_dir=None).resume(half.run_dir)
 
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
     assert whole.evaluate()["eval/actor/one/length_mean"] > 0

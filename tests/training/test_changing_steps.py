@@ -12,6 +12,8 @@ from tests.training.changes import CHANGES, RUNS, Layers, assert_alike, clipped,
 from tests.training.changes import changed as changed
 from tests.training.changes import taken as taken
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 ONE_OF_EACH_KIND = ("entropy", "clipping", "optimizer", "no dropout", "slope", "frozen", "wrapped forward")
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in CHANGES if name not in ONE_OF_EACH_KIND]
 
@@ -224,7 +226,7 @@ def test_filled_batches_draw_the_numbers_of_others(interpreted, quick, metrics):
 def test_a_later_kind_is_compiled_beside_the_training(interpreted, changed, taken, monkeypatch):
     for name, value in {"_SETTLED": 1, "REPAYS": 1, "_AHEAD": 3}.items():
         monkeypatch.setattr(compiled, name, value)
-    plain, ours = (changed("a2c", clipped, setting) for setting in ("off", "auto"))
+    plain, ours = (changed("a2c", clipped, setting, {"algorithm.n_epochs": 4}) for setting in ("off", "auto"))
     assert [kind["from"] for kind in ours.run.state.compiled_kinds.values()] == [[4], [11]]
     assert taken == [5, 6, 7, 8, 12, 13, 14, 15, 16]
     assert_alike(ours, plain)

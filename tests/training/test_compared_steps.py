@@ -17,6 +17,8 @@ from tests.training.changes import changed as changed
 from tests.training.changes import taken as taken
 from tests.training.test_graphs import Rerun
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SCALE = [1.0]
 
 

@@ -25,6 +25,8 @@ from tests.interpreted import interpreted as interpreted
 from tests.interpreted import losses
 from tests.sockets import alive
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SMALL = {
     "algorithm.initial_buffer_size": 40,
     "algorithm.batch_size": 16,

@@ -14,6 +14,8 @@ from tests.maze_search.test_alphazero import SMALL as SEARCH
 from tests.recorded import BOX, OBSERVATION
 from tests.recorded import record as record
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 PASSES = {"algorithm.num_envs": 3, "algorithm.batch_size": 8, "algorithm.n_optimization_epochs": 2}
 RUNS = {
     "pqn": ("CartPole-v1", PASSES),

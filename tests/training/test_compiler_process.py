@@ -16,6 +16,8 @@ from tests.conftest import QUICK
 from tests.forked import Forked
 from tests.interpreted import interpreted as interpreted
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SMALL = {"compile": "on", "closed_form": False}
 _MAZE = "from maze_core.cli.main import main; main()"
 

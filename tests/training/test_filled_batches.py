@@ -15,6 +15,8 @@ from tests.interpreted import interpreted as interpreted
 from tests.interpreted import losses
 from tests.maze_safety.hazards import Hazards
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SHORTENED = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "env.vectorization": "native"}
 LIMITED = {"constraints.cost.at_most": 1.0, "algorithm.n_optimization_epochs": 2}
 COSTS = {**LIMITED, "algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20}

@@ -20,6 +20,8 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run.estimation import estimate_statistics
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 ACTIONS = {
     "Discrete": spaces.Discrete(3),
     "MultiDiscrete": spaces.MultiDiscrete([2, 3]),

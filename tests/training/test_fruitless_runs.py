@@ -10,6 +10,8 @@ from maze_core.base.errors import ConfigError, LostError, MazeError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 
 class Broken(SeededWalk):
     """A walk that breaks in training; `count` is of the process."""

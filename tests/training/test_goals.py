@@ -23,13 +23,13 @@ SMALL = {
     "algorithm.her_goals": 4,
     "algorithm.num_envs": 2,
     "algorithm.initial_buffer_size": 40,
-    "algorithm.replay_buffer_size": 60,
+    "algorithm.replay_buffer_size": 45,
     "algorithm.batch_size": 16,
     "algorithm.epoch_length": 6,
-    "algorithm.n_epochs": 8,
+    "algorithm.n_epochs": 5,
     "model.hidden": [8],
     "model.normalize_observations": True,
-    "evaluation.n_episodes": 2,
+    "evaluation.n_episodes": 1,
     "callbacks.tensorboard": None,
 }
 OWN = {"sac": {"algorithm.critic_hidden": [8]}, "dqn": {"algorithm.target_update_interval": 5}}
@@ -54,7 +54,7 @@ def learn(tmp_path, known_plugins):
 def test_the_episode_that_compares_rewards_is_not_recorded(learn, tmp_path):
     """It has random actions; every other episode is one that training or evaluation played."""
     seen = {"name": "record", "folder": str(tmp_path / "seen")}
-    context = learn(Reach, "sac", {"algorithm.n_epochs": 3}, wrappers=[seen])
+    context = learn(Reach, "sac", {"algorithm.n_epochs": 3, "evaluation.n_episodes": 2}, wrappers=[seen])
     context.train()
     context.close()
     environments = [read_description(folder).source["environment"] for folder in (tmp_path / "seen").iterdir()]

@@ -10,6 +10,8 @@ from maze_devkit.envs import SeededWalk
 from maze_core import Plugin, hookimpl
 from maze_core.run import building
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 SMALL = {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8, "algorithm.n_epochs": 3}
 RUNS = {
     "sac": ("Pendulum-v1", SMALL),

@@ -8,6 +8,8 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core.base.foreign_settings import settings_kept
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 CHANGES = {
     "type": lambda: torch.set_default_dtype(torch.float64),
     "gradients": lambda: torch.set_grad_enabled(False),

@@ -18,6 +18,8 @@ from maze_core.models.distributions.continuous import BoxScale
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins.config.base import PluginConfig
 
+OVERRIDES = {"evaluation.n_episodes": 0}
+
 FLIP = np.array([0.0, 1.0])
 
 

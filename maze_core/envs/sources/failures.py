@@ -165,7 +165,7 @@ def suggestion(name: str, module: str) -> str:
         return f"Did you mean {' or '.join(map(printable, here))}?"
     if not module and is_module_here(name):
         return f"It is a module. Next: --env {name}:NAME, with a class or an id of it"
-    near = difflib.get_close_matches(name, [*gymnasium.registry, *EnvSources().ids_elsewhere()], n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name, [*gymnasium.registry, *EnvSources().similar_ids(name)], n=3)
     if near:
         names = [f"{module}:{each}" if module and made_in(module, each) else each for each in near]
         return f"Did you mean {' or '.join(names)}?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from maze_core.base.errors import ConfigError, PluginError
@@ -41,13 +42,14 @@ class EnvSources:
                 return name, self._load("env", name)
         return None
 
-    def ids_elsewhere(self) -> list[str]:
-        """Return the ids that sources list and that need no other word to be found."""
+    def similar_ids(self, name: str) -> list[str]:
+        """Return the ids like a name that sources list and that need no other word to be found."""
         found: list[str] = []
-        for name in discovery.names("env"):
-            list_all, knows = (self._member(name, each) for each in ("environments", "knows"))
+        for source in discovery.names("env"):
+            list_all, knows = (self._member(source, each) for each in ("environments", "knows"))
             if list_all is not None and knows is not None:
-                found += [each for each in list_all() if knows(each)]
+                listed = list_all()
+                found += [each for each in difflib.get_close_matches(name, listed, n=len(listed) or 1) if knows(each)]
         return found
 
     def _member(self, name: str, member: str) -> Any:

@@ -234,6 +234,7 @@ _OF_ARRAYS = {torch.float32, torch.float64, torch.float16, torch.int64, torch.in
 """Types of numbers that arrays have too."""
 _KEYS = (str, int, float, type(None))
 """Types of keys that JSON gives back as they were."""
+_PLAIN = {bool, int, float, str, type(None)}
 _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
 
 
@@ -276,6 +277,8 @@ def decode_state(document: bytes, tensors: bytes) -> Any:
 
 
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if type(value) in _PLAIN:  # most of a state
+        return value
     if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_quantized:
         return {_TENSOR: _put(value, path, tensors)}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def _end_with_the_run() -> None:
@@ -53,9 +53,8 @@ def graph_of(description: dict[str, Any]) -> tuple[Any, list[Any]]:
             if number is not None:
                 values[number] = graph.call_function(operator.getitem, (node, place)) if several else node
     graph.output([values[number] for number in description["outputs"]])
-    module = torch.fx.GraphModule(torch.nn.Module(), graph)
-    _make_cheaper(module, examples)
-    return module, examples
+    _make_cheaper(graph, examples)
+    return torch.fx.GraphModule(torch.nn.Module(), graph), examples
 
 
 _TANH_FROM = 8.0
@@ -66,37 +65,67 @@ _TANH_BELOW = (1.0, 0.4677783288062245, 0.02616447706616154, 0.00034113065499624
 for the least largest relative error in between: 6e-9, in float32 with its rounding 3e-7."""
 
 
-def _make_cheaper(module: Any, examples: list[Any]) -> None:
+def _make_cheaper(graph: Any, examples: list[Any]) -> None:
     """Replace operations by others that give the same but for rounding, and take a fraction of the time.
 
     tanh in torch takes six times as long as this polynomial. So does the gradient of the weights of few inputs: the
     product of many rows by few columns is slow, and that of few rows by many columns is not.
     """
     import torch
-    from torch.fx.passes.shape_prop import ShapeProp
 
-    ShapeProp(module).propagate(*examples)
-    aten, graph = torch.ops.aten, module.graph
+    aten, layouts = torch.ops.aten, _layouts(graph, examples)
     for node in list(graph.nodes):
         with graph.inserting_before(node):
-            is_tanh = node.target in (aten.tanh.default, aten.tanh_.default)
-            if is_tanh and node.meta["tensor_meta"].dtype == torch.float32:
+            if node.target in (aten.tanh.default, aten.tanh_.default) and layouts[node].dtype == torch.float32:
                 other = _tanh(graph, node.args[0])
                 if node.target is aten.tanh_.default:
                     other = graph.call_function(aten.copy_.default, (node.args[0], other))
-            elif node.target is aten.mm.default and _has_few_columns(*node.args):
+            elif node.target is aten.mm.default and _has_few_columns(*(layouts[each] for each in node.args)):
                 other = _turned(graph, *node.args)
             else:
                 continue
-            other.meta.update(node.meta)  # what is replaced next may read it
+            layouts[other] = layouts[node]  # what is replaced next may ask for it
             node.replace_all_uses_with(other)
             graph.erase_node(node)
-    module.recompile()
 
 
-def _has_few_columns(left: Any, right: Any) -> bool:
+class _Layout(NamedTuple):
+    """How a tensor lies in memory."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+def _layouts(graph: Any, examples: list[Any]) -> dict[Any, _Layout]:
+    """Return how the tensor of each node lies in memory, found by computing all of them, each as long as it is used."""
+    import torch
+
+    given = iter(examples)
+    values: dict[Any, Any] = {}
+    layouts: dict[Any, _Layout] = {}
+    uses = {node: len(node.users) for node in graph.nodes}
+    for node in graph.nodes:
+        if node.op == "output":
+            break
+        if node.op == "placeholder":
+            value = next(given)
+        else:
+            args, kwargs = (torch.fx.map_arg(each, values.__getitem__) for each in (node.args, node.kwargs))
+            value = node.target(*args, **kwargs)
+        if uses[node]:
+            values[node] = value
+        if isinstance(value, torch.Tensor):
+            layouts[node] = _Layout(value.dtype, tuple(value.shape), value.stride())
+        for used in node.all_input_nodes:
+            uses[used] -= 1
+            if not uses[used]:
+                del values[used]
+    return layouts
+
+
+def _has_few_columns(left: _Layout, right: _Layout) -> bool:
     """Whether a product of a transposed matrix has many rows and few columns."""
-    left, right = (each.meta["tensor_meta"] for each in (left, right))
     (rows, within), columns = left.shape, right.shape[1]
     return bool(left.stride[0] == 1 and within > columns and rows >= 2 * columns)
 

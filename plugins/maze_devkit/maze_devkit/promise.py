@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from maze_core.base.bundled import LIBRARIES
@@ -126,15 +127,30 @@ def _files(module: str) -> list[Path]:
     return sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
 
 
-def _imports(file: Path) -> Iterator[tuple[str, int]]:
-    """Yield modules that a file imports; of `from a import b` it is `a.b` where that is a module."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+def _imports(file: Path) -> tuple[tuple[str, int], ...]:
+    """Return modules that a file imports, with the line; of `from a import b` it is `a.b` where that is a module."""
+    return _imports_of(file, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2048)
+def _imports_of(file: Path, changed: int) -> tuple[tuple[str, int], ...]:
+    """Return the imports of a file that was `changed` then: several plugins have their files in common."""
+    found: list[tuple[str, int]] = []
+    for node in _statements(ast.parse(file.read_text(encoding="utf-8")).body):
         if isinstance(node, ast.Import):
-            yield from ((each.name, node.lineno) for each in node.names)
+            found += [(each.name, node.lineno) for each in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for each in node.names:
-                name = f"{node.module}.{each.name}"
-                yield name if _is_module(name) else node.module, node.lineno
+            names = [(f"{node.module}.{each.name}", node.module) for each in node.names]
+            found += [(name if _is_module(name) else module, node.lineno) for name, module in names]
+    return tuple(found)
+
+
+def _statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the statements of a block and of the blocks in it: expressions are most of a file, and import nothing."""
+    for node in block:
+        yield node
+        for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, inner, ()))
 
 
 def _is_module(name: str) -> bool:
