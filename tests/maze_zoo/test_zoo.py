@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+import tomllib
 from pathlib import Path
 
 import maze_zoo
@@ -44,6 +46,16 @@ def test_there_are_many_kinds_and_all_are_small():
     assert any(card.memory for card in cards.values())
     assert any(card.agents for card in cards.values())
     assert any(name.startswith("constraint/") for card in cards.values() for name in card.score.others)
+
+
+def test_the_zoo_requires_what_its_policies_were_trained_with():
+    text = (Path(__file__).parents[2] / "plugins" / "maze_zoo" / "pyproject.toml").read_text(encoding="utf-8")
+    required = {re.split(r"[<>\[]", each)[0] for each in tomllib.loads(text)["project"]["dependencies"]}
+    needed = {name for file in ARCHIVES for name in card_of(file).versions if name.startswith("maze-")}
+    assert required == needed - {"maze-tensorboard"} | {
+        "maze-publish",
+        "maze-devkit",
+    }  # its inventory is an environment
 
 
 @pytest.mark.slow
