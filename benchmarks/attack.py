@@ -53,6 +53,10 @@ What Maze is put through, and how much of it holds. A case is one command or a f
 - **Names and texts of a stranger's**: escape sequences, newlines and endless words; none may reach the terminal raw.
 - **Open doors**: recordings to other folders, distributions and modules in the current folder, foreign clusters,
   environments that exit, functions in place of environments. Nothing may be written elsewhere or executed.
+- **Shared**: addresses that lead elsewhere; policies of which a file, the manifest or the archive is another one, most
+  with fitting checksums; cards with texts of a stranger's; CSV files; reports, as HTML, Markdown and LaTeX, of runs and
+  tables whose names are scripts, commands of TeX and formulas of spreadsheets. Nothing may be executed, be written
+  elsewhere, or be markup in what Maze writes.
 - **Wrong configurations**: wrong values for each field of each bundled plugin, alone and in pairs, and damaged files.
 - **Spaces**: environments whose spaces are wrong, odd or enormous.
 
