@@ -33,12 +33,13 @@ figure{margin:16px 0;break-inside:avoid}figcaption,.note{color:var(--soft);font-
 svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:13px}.grid{stroke:var(--line);fill:none}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;padding:0;margin:6px 0}
 .legend span{display:inline-block;width:24px;margin-right:6px;vertical-align:middle}
-pre{background:var(--panel);padding:10px 12px;overflow-x:auto;font-size:.85rem}video,img{max-width:100%}
+pre{background:var(--panel);padding:10px 12px;white-space:pre-wrap;font-size:.85rem}video,img{max-width:100%}
 @media(max-width:480px){body{padding:14px 10px 32px;font-size:15px}h1{font-size:1.3rem}svg text{font-size:22px}
-table{font-size:.8rem}th,td{padding-right:7px}.wide td,.wide th{white-space:normal;overflow-wrap:normal}}
+table{font-size:.8rem}th,td{padding-right:7px}.wide td,.wide th{white-space:normal;overflow-wrap:normal}
+.wide td:first-child{overflow-wrap:anywhere;min-width:5em}}
 @media print{:root{--ink:#000;--soft:#333;--line:#bbb;--back:#fff;--panel:#fff}
 body{max-width:none;font-size:11pt;padding:0}
-.wide{overflow:visible}.wide td,.wide th{white-space:normal}pre{white-space:pre-wrap}
+.wide{overflow:visible}.wide td,.wide th{white-space:normal}
 h2{break-after:avoid}tr{break-inside:avoid}}
 """
 
