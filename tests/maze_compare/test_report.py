@@ -190,6 +190,8 @@ def test_a_report_of_five_algorithms_on_six_tasks_is_small(tmp_path):
     [
         ([], "name a folder with runs, or --csv FILE"),
         (["nowhere"], "nowhere"),
+        (["one.csv"], "Next: --csv one.csv"),
+        (["--csv", "european.csv"], "Columns are separated by commas"),
         (["--csv", "none.csv"], "there is no such file"),
         (["--csv", "one.csv", "--format", "pdf"], "--format: unknown 'pdf'"),
         (["--csv", "one.csv", "--take", "first"], "--take: unknown 'first'"),
@@ -200,5 +202,6 @@ def test_a_report_of_five_algorithms_on_six_tasks_is_small(tmp_path):
 )
 def test_one_clear_error(tmp_path, arguments, said):
     (tmp_path / "one.csv").write_text("task,algorithm,seed,score\nx,a,0,1\n")
+    (tmp_path / "european.csv").write_text("task;algorithm;seed;score\nx;a;0;1,5\n")
     assert said in maze(*arguments, code=2).stderr
     assert not list(tmp_path.glob("report.*"))
