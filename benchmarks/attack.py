@@ -147,6 +147,11 @@ def publish(log: Path, seed: int) -> dict[str, Any]:
         ]
         row = {"seed": seed, "cases": len(verdicts), "held": len(verdicts) - len(failed), "failures": shown}
         results.merge(PAGE, kind, row)
+    return write_page()
+
+
+def write_page() -> dict[str, Any]:
+    """Write the page of all verdicts that were published; returns its rows."""
     rows = dict(sorted(results.load(PAGE).items()))
     results.write_page(PAGE, INTRODUCTION, HEADERS, [line_of(*item) for item in rows.items()], rows)
     return rows
