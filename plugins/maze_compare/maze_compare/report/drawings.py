@@ -12,7 +12,7 @@ from maze_statistics import Aggregate, Band
 MOST = 8
 """Most algorithms that are drawn: the page has as many colours."""
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 78, 26, 10, 56
-_ABOVE = 34
+_ABOVE = 46
 """Room for the title of a vertical axis, which stands above it: beside it, the numbers of a phone would cover it."""
 _CHARACTER = 12.0
 """The width of a character in the largest text, that of a phone."""

@@ -28,7 +28,7 @@ h1{font-size:1.6rem;line-height:1.25;margin:0 0 4px}h2{font-size:1.15rem;margin:
 .answer p{margin:4px 0}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:5px 14px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
-.wide td,.wide th{white-space:nowrap}tbody th{overflow-wrap:normal}th{color:var(--soft);font-weight:600}
+.wide td,.wide th{white-space:nowrap}th{overflow-wrap:normal}th{color:var(--soft);font-weight:600}
 figure{margin:16px 0;break-inside:avoid}figcaption,.note{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:13px}.grid{stroke:var(--line);fill:none}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;padding:0;margin:6px 0}
@@ -36,7 +36,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:13p
 pre{background:var(--panel);padding:10px 12px;white-space:pre-wrap;font-size:.85rem}video,img{max-width:100%}
 @media(max-width:480px){body{padding:14px 10px 32px;font-size:15px}h1{font-size:1.3rem}svg text{font-size:22px}
 table{font-size:.8rem}th,td{padding-right:7px}.wide td,.wide th{white-space:normal;overflow-wrap:normal}
-.wide td:first-child{overflow-wrap:anywhere;min-width:5em}}
+.wide td:first-child{overflow-wrap:anywhere;min-width:7em}}
 @media print{:root{--ink:#000;--soft:#333;--line:#bbb;--back:#fff;--panel:#fff}
 body{max-width:none;font-size:11pt;padding:0}
 .wide{overflow:visible}.wide td,.wide th{white-space:normal}
