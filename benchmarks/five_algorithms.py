@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+from itertools import combinations
 from pathlib import Path
 
 import results
@@ -65,16 +66,30 @@ def train(algorithm: str, name: str, jobs: int) -> None:
 
 
 def report() -> None:
-    """Write the report and the CSV: of the tasks that all algorithms have which have any."""
-    done = {each: {name for name in TASKS if (RUNS / f"{each}-{name}" / "done").exists()} for each in ALGORITHMS}
-    begun = [each for each in ALGORITHMS if done[each]]
-    tasks = [name for name in TASKS if all(name in done[each] for each in begun)]
-    if len(begun) < len(ALGORITHMS) or len(tasks) < len(TASKS):
-        print(f"not all are trained: the report is that of {', '.join(begun)} on {', '.join(tasks)}")
-    folders = [str(RUNS / f"{each}-{name}") for each in begun for name in tasks]
-    scaled = [*folders, "--normalize", str(SCALE.relative_to(ROOT))]
+    """Write the report and the CSV of the most runs in which all algorithms have the same tasks."""
+    algorithms, tasks = whole({each: [name for name in TASKS if trained(each, name)] for each in ALGORITHMS})
+    if len(algorithms) < len(ALGORITHMS) or len(tasks) < len(TASKS):
+        print(f"not all are trained: the report is that of {', '.join(algorithms)} on {', '.join(tasks)}")
+    scaled = [*(str(RUNS / f"{each}-{name}") for each in algorithms for name in tasks)]
+    scaled += ["--normalize", str(SCALE.relative_to(ROOT))]
     print(maze("runs", "aggregate", *scaled, "--export", str(CSV)))
     print(maze("report", *scaled, "--title", TITLE, "--out", str(REPORT)))
+
+
+def trained(algorithm: str, name: str) -> bool:
+    """Return True if an algorithm has all its runs on some tasks."""
+    return (RUNS / f"{algorithm}-{name}" / "done").exists()
+
+
+def whole(done: dict[str, list[str]]) -> tuple[list[str], list[str]]:
+    """Return the algorithms, and the tasks that they all have, of which there are the most runs."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for count in range(1, len(done) + 1):
+        for algorithms in combinations(done, count):
+            tasks = [name for name in TASKS if all(name in done[each] for each in algorithms)]
+            if count * len(tasks) >= len(found[0]) * len(found[1]):
+                found = list(algorithms), tasks
+    return found
 
 
 if __name__ == "__main__":

@@ -57,3 +57,10 @@ def test_a_page_is_that_of_its_figures(results, tmp_path, page):
     (tmp_path / f"{page}.json").write_bytes((published / f"{page}.json").read_bytes())
     importlib.import_module(page).write_page()
     assert (tmp_path / f"{page}.md").read_text() == (published / f"{page}.md").read_text()
+
+
+def test_a_report_is_that_of_the_most_whole_runs(results):
+    whole = importlib.import_module("five_algorithms").whole
+    every = ["classic", "pendulum", "shop", "lake", "grid"]
+    assert whole({"a": every, "b": every[:3], "c": every[:1], "d": []}) == (["a", "b"], every[:3])
+    assert whole({"a": every, "b": every}) == (["a", "b"], every)
