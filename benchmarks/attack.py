@@ -53,6 +53,10 @@ What Maze is put through, and how much of it holds. A case is one command or a f
 - **Names and texts of a stranger's**: escape sequences, newlines and endless words; none may reach the terminal raw.
 - **Open doors**: recordings to other folders, distributions and modules in the current folder, foreign clusters,
   environments that exit, functions in place of environments. Nothing may be written elsewhere or executed.
+- **Shared**: addresses that lead elsewhere; policies of which a file, the manifest or the archive is another one, most
+  with fitting checksums; cards with texts of a stranger's; CSV files; reports, as HTML, Markdown and LaTeX, of runs and
+  tables whose names are scripts, commands of TeX and formulas of spreadsheets. Nothing may be executed, be written
+  elsewhere, or be markup in what Maze writes.
 - **Wrong configurations**: wrong values for each field of each bundled plugin, alone and in pairs, and damaged files.
 - **Spaces**: environments whose spaces are wrong, odd or enormous.
 
@@ -143,6 +147,11 @@ def publish(log: Path, seed: int) -> dict[str, Any]:
         ]
         row = {"seed": seed, "cases": len(verdicts), "held": len(verdicts) - len(failed), "failures": shown}
         results.merge(PAGE, kind, row)
+    return write_page()
+
+
+def write_page() -> dict[str, Any]:
+    """Write the page of all verdicts that were published; returns its rows."""
     rows = dict(sorted(results.load(PAGE).items()))
     results.write_page(PAGE, INTRODUCTION, HEADERS, [line_of(*item) for item in rows.items()], rows)
     return rows

@@ -3,6 +3,7 @@
     python benchmarks/zoo.py            # evaluates each policy of the zoo: is its return in the interval of its card?
     python benchmarks/zoo.py train      # trains the rows of zoo_rows.py that have no archive, one after the other
     python benchmarks/zoo.py train NAME # this one alone, again
+    python benchmarks/zoo.py film       # films an episode of each policy that has none and can be rendered
 
 A training that was killed continues where it stopped. The archives go to `plugins/maze_zoo/maze_zoo/policies`.
 """
@@ -14,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from zoo_rows import ROWS, SEED
@@ -26,6 +28,7 @@ FEWER = {"alphazero-tictactoe_v3": 20}
 """Policies whose episodes take long."""
 EPISODES_SEED = 1000
 MAZE = str(Path(sys.executable).with_name("maze"))
+FILM, MOST_FILM = "film.mp4", 300_000
 TOLERANCE = 0.01
 """Share of the mean by which an interval is widened: other machines round in other ways."""
 
@@ -33,7 +36,7 @@ TOLERANCE = 0.01
 def main() -> None:
     """Train, or evaluate again."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("check", "train"), default="check")
+    parser.add_argument("what", nargs="?", choices=("check", "train", "film"), default="check")
     parser.add_argument("names", nargs="*", help="of zoo_rows.py; default: all")
     arguments = parser.parse_args()
     names = arguments.names or list(ROWS)
@@ -43,6 +46,10 @@ def main() -> None:
         for name in names:
             if arguments.names or not archive(name).exists():
                 make(name)
+    elif arguments.what == "film":
+        for name in names:
+            if archive(name).exists():
+                film(name)
     elif check(names):
         sys.exit(1)
 
@@ -83,7 +90,40 @@ def publish(name: str, run: Path) -> None:
     options = Options(episodes=FEWER.get(name, EPISODES), seed=EPISODES_SEED, name=name, command=command)
     done = publish_policy(run, str(fresh), options)
     shutil.move(fresh, archive(name))
+    film(name)
     print(f"{name}: {'' if done.card.score is None else done.card.score.text}, {done.bytes:,} bytes", flush=True)
+
+
+def film(name: str) -> None:
+    """Put a film of one episode into the archive of a policy that has none, if its environment can be rendered."""
+    from maze_publish import card, manifest
+    from maze_publish.address import parse
+    from maze_publish.archive import packed
+    from maze_publish.opening import card_of, find
+
+    from maze_core import MazeError
+    from maze_core.run.episodes.saved_evaluation import evaluate_saved
+
+    policy = find(parse(str(archive(name))))
+    if policy is None or any(each in policy.parts for each in manifest.FILMS):
+        return
+    contents = policy.contents()
+    del contents[manifest.NAME]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            address = Path(f"zoo:{name}")
+            (made,) = evaluate_saved(address, episodes=1, seed=EPISODES_SEED, video=Path(folder) / "film").videos
+        except MazeError as error:
+            print(f"{name}: no film: {error.message}", flush=True)
+            return
+        data = made.read_bytes()
+    if len(data) > MOST_FILM:
+        print(f"{name}: no film: {len(data):,} bytes", flush=True)
+        return
+    contents[FILM] = data
+    contents[manifest.PAGE] = card.page(card_of(archive(name)), FILM)
+    archive(name).write_bytes(packed({**contents, manifest.NAME: manifest.encode(contents)}))
+    print(f"{name}: a film of {len(data):,} bytes", flush=True)
 
 
 def check(names: list[str]) -> list[str]:

@@ -32,7 +32,15 @@ OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"),
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
-PRESETS = (("ppo", "CartPole-v1"), ("a2c", "CartPole-v1"), ("ppo", "LunarLander-v3"))
+PRESETS = (("ppo", "CartPole-v1"), ("a2c", "CartPole-v1"))
+FILMED = {
+    "lander": "ppo-LunarLander-v3",
+    "acrobot": "ppo-Acrobot-v1",
+    "pendulum": "sac-Pendulum-v1",
+    "grid": "ppo-MiniGrid-Empty-5x5-v0",
+    "car": "a2c-MountainCarContinuous-v0",
+}
+"""Policies of the zoo, by the name of the picture."""
 TRAIN = "maze train {} --env CartPole-v1 --seed {} --steps {} --epoch-length {} --run-dir runs/{}-{}"
 SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -118,24 +126,27 @@ def sweep(folder: Path, made: Path) -> None:
 
 
 def film(folder: Path, made: Path) -> None:
-    """What a policy has learned on LunarLander-v3, with the preset that ships: one episode."""
-    run(folder, "maze train ppo --env LunarLander-v3 --seed 2 --run-dir runs/lander --quiet")
-    run(folder, "maze eval runs/lander --episodes 1 --seed 5 --video films")
-    gif(folder / "films" / "episode-0.mp4", made / "lander.gif")
+    """What policies of the zoo have learned: one episode each."""
+    for name, policy in FILMED.items():
+        run(folder, f"maze eval zoo:{policy} --episodes 1 --seed 5 --video films/{name}")
+        gif(folder / "films" / name / "episode-0.mp4", made / f"{name}.gif")
 
 
 def gif(video: Path, file: Path) -> None:
-    """Every fifth picture of a film, small and with few colours, at one and a half times its pace."""
+    """Some pictures of a film, small and with few colours, at one and a half times its pace."""
     import imageio.v2 as imageio
     from PIL import Image
 
     reader = imageio.get_reader(video)
     seen = list(reader.iter_data())
-    frames = [Image.fromarray(frame).resize((360, 240)) for frame in [*seen[::5], *seen[-1:] * 8]]
+    every = 5 if len(seen) > 100 else 1
+    height, width = seen[0].shape[:2]
+    size = (round(240 * width / height), 240)
+    frames = [Image.fromarray(frame).resize(size) for frame in [*seen[::every][:60], *seen[-1:] * 8]]
     plain = {"method": Image.Quantize.MEDIANCUT, "dither": Image.Dither.NONE}
     colours = frames[len(frames) // 2].quantize(24, **plain)
     first, *others = (frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in frames)
-    pause = round(1000 * 5 / reader.get_meta_data()["fps"] / 1.5)
+    pause = round(1000 * every / reader.get_meta_data()["fps"] / 1.5)
     first.save(file, save_all=True, append_images=others, duration=pause, loop=0, optimize=True)
 
 

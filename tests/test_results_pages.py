@@ -1,5 +1,6 @@
 """What a benchmark publishes is a page, or the section of one, and leaves the other sections as they are."""
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,18 @@ def test_every_section_has_its_place(results):
         text = (ROOT / "docs" / "benchmarks" / f"{page}.md").read_text(encoding="utf-8")
         for name in names:
             assert text.count(f"<!-- {name}: begin -->\n\n## ") == text.count(f"\n\n<!-- {name}: end -->") == 1
+
+
+@pytest.mark.parametrize("page", ["attack"])
+def test_a_page_is_that_of_its_figures(results, tmp_path, page):
+    published = ROOT / "docs" / "benchmarks"
+    (tmp_path / f"{page}.json").write_bytes((published / f"{page}.json").read_bytes())
+    importlib.import_module(page).write_page()
+    assert (tmp_path / f"{page}.md").read_text() == (published / f"{page}.md").read_text()
+
+
+def test_a_report_is_that_of_the_most_whole_runs(results):
+    whole = importlib.import_module("five_algorithms").whole
+    every = ["classic", "pendulum", "shop", "lake", "grid"]
+    assert whole({"a": every, "b": every[:3], "c": every[:1], "d": []}) == (["a", "b"], every[:3])
+    assert whole({"a": every, "b": every}) == (["a", "b"], every)

@@ -27,6 +27,7 @@ RUNS: Mapping[str, Sequence[str]] = {
     "maze_sac": [_TRAIN.format("sac", "Pendulum-v1") + _SMALL, "eval run --episodes 1"],
     "maze_td3": [_TRAIN.format("td3", "Pendulum-v1") + _SMALL],
     "maze_trpo": [_TRAIN.format("trpo", "CartPole-v1"), _TRAIN.format("pg", "CartPole-v1")],
+    "maze_zoo": ["zoo list", "eval zoo:ppo-CartPole-v1 --episodes 2", "eval zoo:ppo-gru-CartPole-v1 --episodes 2"],
     "maze_curricula": [],
     "maze_evolution": [_TRAIN.format("cma_es", "CartPole-v1")],
 }

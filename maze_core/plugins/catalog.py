@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from maze_core.base.cache_folder import cache_folder
 from maze_core.plugins import discovery
 from maze_core.plugins.summaries import locate, summarise
 
@@ -142,12 +143,8 @@ def _mtime(path: str) -> int:
 
 def _cache_file() -> Path | None:
     """Return the cache file, one per Python installation; None if there is no home folder."""
-    default = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA", "~/AppData/Local")}
-    base = os.environ.get("XDG_CACHE_HOME") or default.get(sys.platform, "~/.cache")
-    try:
-        return Path(base).expanduser() / "maze" / f"plugins-{_digest(sys.prefix)[:12]}.json"
-    except RuntimeError:
-        return None
+    folder = cache_folder()
+    return folder and folder / f"plugins-{_digest(sys.prefix)[:12]}.json"
 
 
 def _read(cache: Path | None) -> dict[str, list[str]]:

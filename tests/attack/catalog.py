@@ -18,6 +18,8 @@ from tests.attack.planted import SUBJECTS as PLANTED
 from tests.attack.planted import Planted
 from tests.attack.runs import plan_of
 from tests.attack.settings import Settings
+from tests.attack.shared import SUBJECTS as SHARED
+from tests.attack.shared import Shared
 from tests.attack.spaces import Spaces
 from tests.attack.traps import Traps
 from tests.attack.verdict import Verdict
@@ -63,6 +65,7 @@ KINDS: dict[str, Kind] = {
     "leaves": Kind(Leaves, tuple(ALTERED), 0),
     "planted": Kind(Planted, PLANTED, 0.25),
     "named": Kind(Named, ("ppo",), 0.1),
+    "shared": Kind(Shared, SHARED, 0.2),
     "configured": Kind(Configured, ALGORITHMS, 0.3),
     "spaces": Kind(Spaces, ("ppo", "sac", "es"), 0.05),
 }

@@ -82,6 +82,53 @@ def test_a_page_says_the_answer_the_design_and_how_to_repeat_it(make_run, tmp_pa
     assert "maze report runs --metric eval/return_mean --env CartPole-v1 --algorithm ppo --take best" in page
 
 
+@pytest.mark.parametrize(
+    ("algorithms", "tasks", "seeds", "asked", "answered", "noted"),
+    [
+        (1, 1, 1, "What score does a0 reach on t0?", "a0 reaches 1 in one run; nothing is compared", "a single run"),
+        (
+            1,
+            1,
+            2,
+            "What score does a0 reach on t0?",
+            "a0 reaches 1.5 (1 to 2), the IQM of 2 runs on 1 task",
+            "only 2 runs",
+        ),
+        (1, 2, 3, "does a0 reach on t0, t1?", "a0 reaches 2 (1.25 to 3), the IQM of 6 runs on 2 tasks", ""),
+        (2, 1, 1, "Which of a1, a0 has the higher score on t0?", "too few runs to tell them apart", "a single run"),
+        (2, 1, 3, "Which of a1, a0 has the higher score on t0?", "a1 is better than a0: it wins", ""),
+    ],
+)
+def test_the_question_and_the_answer_are_those_of_the_experiment(
+    tmp_path, algorithms, tasks, seeds, asked, answered, noted
+):
+    lines = [f"t{task},a{name},{seed},{10 * name + seed + 1}"
+             for task in range(tasks) for name in range(algorithms) for seed in range(seeds)]  # fmt: skip
+    (tmp_path / "x.csv").write_text("task,algorithm,seed,score\n" + "\n".join(lines))
+    maze("--csv", "x.csv", "--normalize", "none", "--format", "markdown")
+    text = (tmp_path / "report.md").read_text()
+    assert asked in text
+    assert answered in text
+    assert ("take at least 3" in text.split("## Results")[1]) == bool(noted)
+    assert noted in text
+    assert f"{seeds} seed{'s' * (seeds > 1)} each" in text
+
+
+def test_several_sweeps_are_repeated_into_several_folders(make_run, tmp_path):
+    for name, algorithm in (("one", "ppo"), ("two", "a2c")):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "sweep.yaml").write_text("x")
+        for seed in range(2):
+            make_run(f"{name}/runs/t000-s{seed}", [1.0, 2.0], seed=seed, algorithm=algorithm)
+    maze("runs", "--format", "markdown")
+    commands = (tmp_path / "report.md").read_text().split("```bash\n")[1].splitlines()
+    assert commands[:3] == [
+        "maze sweep --plan runs/one/sweep.yaml --dir again/one",
+        "maze sweep --plan runs/two/sweep.yaml --dir again/two",
+        "maze report runs",
+    ]
+
+
 def test_a_film_is_embedded_where_there_is_one(make_run, tmp_path):
     make_run("one", [1.0, 2.0])
     maze("runs")
@@ -143,6 +190,8 @@ def test_a_report_of_five_algorithms_on_six_tasks_is_small(tmp_path):
     [
         ([], "name a folder with runs, or --csv FILE"),
         (["nowhere"], "nowhere"),
+        (["one.csv"], "Next: --csv one.csv"),
+        (["--csv", "european.csv"], "Columns are separated by commas"),
         (["--csv", "none.csv"], "there is no such file"),
         (["--csv", "one.csv", "--format", "pdf"], "--format: unknown 'pdf'"),
         (["--csv", "one.csv", "--take", "first"], "--take: unknown 'first'"),
@@ -153,5 +202,6 @@ def test_a_report_of_five_algorithms_on_six_tasks_is_small(tmp_path):
 )
 def test_one_clear_error(tmp_path, arguments, said):
     (tmp_path / "one.csv").write_text("task,algorithm,seed,score\nx,a,0,1\n")
+    (tmp_path / "european.csv").write_text("task;algorithm;seed;score\nx;a;0;1,5\n")
     assert said in maze(*arguments, code=2).stderr
     assert not list(tmp_path.glob("report.*"))

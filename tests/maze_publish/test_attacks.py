@@ -7,8 +7,10 @@ import stat
 import struct
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
+from maze_compare.records import find_records
 from maze_publish import card, manifest
 from maze_publish.address import parse
 from maze_publish.archive import Archive, packed
@@ -17,6 +19,7 @@ from maze_publish.limits import Limits
 from maze_publish.opening import fetched, find, open_policy_at
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.run.saved.run_dir import find_run
 
 QUICK = Limits(bytes=300_000, seconds=0.6, pause=0.2)
 
@@ -440,3 +443,9 @@ def name_or_refusal(text):
 
 def test_a_right_policy_is_found(archive):
     assert find(parse(str(archive()))) is not None
+
+
+def test_a_name_that_is_too_long_for_a_file_is_no_run():
+    for find_all in (find_run, lambda path: find_records([path], skipped=print)):
+        with pytest.raises(ConfigError, match="there is no such folder"):
+            find_all(Path("é" * 150))

@@ -14,6 +14,7 @@ import torch
 from maze_publish import card, intervals, manifest
 from maze_publish.opening import fetched, open_policy_at
 from maze_publish.publishing import Options, publish_policy
+from maze_publish.stripping import acting_versions
 
 from maze_core.base.errors import CheckpointError, ConfigError
 from maze_core.plugins import discovery
@@ -207,3 +208,14 @@ def test_the_page_is_made_of_the_facts(contents):
     assert card.page(facts, None) == contents[manifest.PAGE]
     assert facts.environment == "CartPole-v1"
     assert facts.score.low <= facts.score.mean <= facts.score.high
+
+
+def test_what_only_displays_is_not_among_the_versions(contents):
+    """Whoever opens the policy is not told to install what it does not use."""
+    kept = {"torch": "2.13.0", "maze-ppo": "0.1.0", "maze-safety": "0.1.0", "of-others": "3"}
+    observers = {"tensorboard": "tensorboard", "constraints": "constraints"}
+    record = {"observers": observers, "versions": {**kept, "maze-tensorboard": "0.1.0"}}
+    assert acting_versions(record) == kept
+    versions = json.loads(contents["run.json"])["versions"]
+    assert "maze-a2c" in versions
+    assert json.loads(contents[manifest.CARD])["versions"] == versions

@@ -274,7 +274,7 @@ def test_several_algorithms_and_environments_each_with_its_preset(pools):
         ["-", "t003", "a2c", "Acrobot-v1"],
     ]
     assert "preset" not in result.stdout
-    assert "Next: maze runs aggregate s --normalize range" in result.stdout
+    assert "Next: maze report s --normalize range" in result.stdout
     assert not Path("s/best.yaml").exists()
     configs = [yaml.safe_load(Path(f"s/runs/t00{n}-s0/config.yaml").read_text())["algorithm"] for n in range(3)]
     assert len({each["lr"] for each in configs[:2]}) == 2  # a preset for each task

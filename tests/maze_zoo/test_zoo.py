@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+import tomllib
 from pathlib import Path
 
 import maze_zoo
@@ -46,17 +48,31 @@ def test_there_are_many_kinds_and_all_are_small():
     assert any(name.startswith("constraint/") for card in cards.values() for name in card.score.others)
 
 
+def test_the_zoo_requires_what_its_policies_were_trained_with():
+    text = (Path(__file__).parents[2] / "plugins" / "maze_zoo" / "pyproject.toml").read_text(encoding="utf-8")
+    required = {re.split(r"[<>\[]", each)[0] for each in tomllib.loads(text)["project"]["dependencies"]}
+    needed = {name for file in ARCHIVES for name in card_of(file).versions if name.startswith("maze-")}
+    assert required == needed - {"maze-tensorboard"} | {
+        "maze-publish",
+        "maze-devkit",
+    }  # its inventory is an environment
+
+
 ONE_OF_EACH_KIND = (
-    *("a2c-MountainCarContinuous-v0", "alphazero-tictactoe_v3", "apex-CartPole-v1", "cma_es-MountainCarContinuous-v0"),
-    *(
-        "ppo-Acrobot-v1",
-        "ppo-MiniGrid-Empty-5x5-v0",
-        "ppo-Taxi-v4",
-        "ppo-cutting_2d",
-        "ppo-gru-CartPole-v1",
-        "ppo-shop",
-    ),
-    *("ppo-shop", "ppo-tictactoe_v3", "sac-Pendulum-v1", "td3-Pendulum-v1", "vdn-simple_spread_v3"),
+    "a2c-MountainCarContinuous-v0",
+    "alphazero-tictactoe_v3",
+    "apex-CartPole-v1",
+    "cma_es-MountainCarContinuous-v0",
+    "ppo-Acrobot-v1",
+    "ppo-MiniGrid-Empty-5x5-v0",
+    "ppo-Taxi-v4",
+    "ppo-cutting_2d",
+    "ppo-gru-CartPole-v1",
+    "ppo-shop",
+    "ppo-tictactoe_v3",
+    "sac-Pendulum-v1",
+    "td3-Pendulum-v1",
+    "vdn-simple_spread_v3",
 )
 """Of each kind of network, action, wrapper and environment. `make zoo` evaluates all."""
 

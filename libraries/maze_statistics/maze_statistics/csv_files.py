@@ -76,6 +76,8 @@ def _columns(path: Path, names: list[str]) -> dict[str, int]:
     plain = [name.strip().lower() for name in names]
     if missing := [name for name in NEEDED if name not in plain]:
         there = ", ".join(short(name, 30) for name in names[:10]) or "nothing"
+        if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+            there += ". Columns are separated by commas, and numbers have points"
         raise ScoresError(
             f"{path}, line 1: must name the columns task, algorithm, seed, step, score; missing: {', '.join(missing)}; "
             f"there is: {there}"

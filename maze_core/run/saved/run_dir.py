@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import time
@@ -228,13 +229,14 @@ def find_run(path: Path) -> Path:
 def no_run(path: Path) -> ConfigError:
     """Return the error for what was typed in place of a run and is none, with what may have been meant."""
     name = str(path)
-    if is_class_name(name) and not path.exists():
+    there = os.path.exists(path)  # noqa: PTH110 — False for a name that is too long
+    if is_class_name(name) and not there:
         return ConfigError(
             f"{name!r} is not a run, but the name of a class",
             hint=f"A policy acts in the environment of a run: maze eval RUN --policy {name}\n"
             f"or in any other: maze rollout --policy {name} --env ID",
         )
-    if path.exists():
+    if there:
         return ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})", hint=_runs_below(path))
     if name in discovery.names("algorithm"):
         return ConfigError(f"{name} is not a run directory, but an algorithm", hint=f"Next: maze train {name} --env ID")

@@ -11,7 +11,7 @@ from maze_statistics import Aggregate, Band
 
 from maze_compare.experiment import RANGE, Experiment, Findings
 from maze_compare.groups import MISSING, spread
-from maze_compare.significance import FEWEST, estimate_text, wins
+from maze_compare.significance import FEWEST, estimate_text, normalised_text, wins
 from maze_core.base.terminal_text import counted
 from maze_core.cli import output
 
@@ -38,7 +38,8 @@ def aggregate_table(aggregates: Mapping[str, Aggregate], normalised: bool) -> tu
     rows = []
     for name, each in aggregates.items():
         points = [each.iqm, each.median, each.mean, *([each.optimality_gap] if normalised else [])]
-        rows.append([name, *(estimate_text(point, 3) for point in points), str(each.runs), str(each.tasks)])
+        texts = [normalised_text(point) if normalised else estimate_text(point, 3) for point in points]
+        rows.append([name, *texts, str(each.runs), str(each.tasks)])
     return headers, rows
 
 
@@ -95,9 +96,9 @@ def verdicts(of: Experiment, found: Findings) -> list[str]:
 def summary(of: Experiment) -> str:
     """Return what is compared in a few words."""
     seeds = {len(each) for tasks in of.raw().values() for each in tasks.values()}
-    several = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else str(seeds.pop())
+    several = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else counted(seeds.pop(), "seed")
     names = counted(len(of.algorithms), "algorithm"), counted(len(of.tasks), "task")
-    return f"{names[0]} on {names[1]}, {several} seeds each"
+    return f"{names[0]} on {names[1]}, {several} each"
 
 
 def facts(of: Experiment, found: Findings) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from maze_core import ConfigError
 from maze_core.base.metrics import RETURN, VIOLATION, metric_named
 from maze_core.base.plain_json import is_count, is_number
+from maze_core.base.terminal_text import argument, printable
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw
 from maze_core.plugins.config.record import CONFIG, FORKED_FROM, RECORD, read_record
@@ -216,11 +217,13 @@ def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
     """Like `find_records`, but include damaged runs in the result."""
     found: dict[Path, RunRecord | DamagedRun] = {}
     for place in places:
-        if not place.exists():
+        if not os.path.exists(place):  # noqa: PTH110 — False for a name that is too long
             raise no_run(place)
         folders = list(run_folders(place))
         if not folders:
-            raise ConfigError(f"{place} contains no run", hint="Next: maze train ppo --env CartPole-v1")
+            csv = place.suffix == ".csv"
+            hint = f"--csv {argument(place)}" if csv else "maze train ppo --env CartPole-v1"
+            raise ConfigError(f"{printable(place, 200)} contains no run", hint=f"Next: {hint}")
         for folder in folders:
             if folder.resolve() not in found:
                 found[folder.resolve()] = read_or_damaged(folder)

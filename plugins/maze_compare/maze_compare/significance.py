@@ -23,6 +23,14 @@ def estimate_text(found: Estimate, digits: int = 5) -> str:
     return number(found.value, digits) + between
 
 
+def normalised_text(found: Estimate) -> str:
+    """Return a normalised statistic with its interval as text: three digits after the point, below each other."""
+    if max(map(abs, (found.value, found.low, found.high))) >= 100:
+        return estimate_text(found, 3)
+    between = "" if found.low == found.high else f" ({found.low:.3f} to {found.high:.3f})"
+    return f"{found.value:.3f}{between}"
+
+
 def aggregate(values: Sequence[float]) -> Estimate | None:
     """Return the interquartile mean of runs; None if there are none, or one is not finite."""
     array = np.asarray(values, float)

@@ -14,6 +14,7 @@ from pathlib import Path
 from maze_core import ConfigError, RunError
 from maze_core.base import files
 from maze_core.base.bundled import packages
+from maze_core.base.cache_folder import cache_folder
 from maze_core.base.local_modules import named_modules
 from maze_core.base.terminal_text import argument, printable
 from maze_core.plugins.config.plain_yaml import parse_mapping
@@ -226,17 +227,17 @@ def _damaged(address: Address, error: Exception) -> ConfigError:
     return ConfigError(f"the policy at {masked(address.place)} is damaged: {reason}", _WHERE)
 
 
-def cache_folder() -> Path:
-    """Return the folder of opened policies, `$XDG_CACHE_HOME/maze/policies`, or below `~/.cache`."""
-    home = os.environ.get("XDG_CACHE_HOME") or ""
-    base = Path(home) if home.startswith("/") else Path.home() / ".cache"
-    return base / "maze" / "policies"
+def policies_folder() -> Path | None:
+    """Return the folder of opened policies; None for a user without a home folder."""
+    folder = cache_folder()
+    return folder and folder / "policies"
 
 
 def _cached(digest: str) -> Path | None:
     """Return the cached policy of a sum, verified; None if there is none, or a damaged one, which is removed."""
-    folder = cache_folder() / digest
-    if not folder.is_dir():
+    policies = policies_folder()
+    folder = policies and policies / digest
+    if folder is None or not folder.is_dir():
         return None
     try:
         policy = find(Address("path", str(folder), digest))
@@ -251,19 +252,19 @@ def _cached(digest: str) -> Path | None:
 
 
 def _cache(policy: Policy) -> Path:
-    contents, folder = _contents(policy), cache_folder() / policy.sum
-    try:
-        place(contents, folder)
-    except OSError as error:
-        found = _cached(policy.sum)  # another process was first
-        if found is not None:
-            return found
-        raise ConfigError(
-            f"the cache {printable(folder.parent)} cannot be written: {error.strerror or error}",
-            _WHERE,
-            f"Next: maze fetch {argument(policy.address.pinned(policy.sum))} --dir FOLDER, and name that folder.",
-        ) from None
-    return folder
+    contents, policies = _contents(policy), policies_folder()
+    problem = "there is no home folder for a cache"
+    if policies is not None:
+        try:
+            place(contents, policies / policy.sum)
+            return policies / policy.sum
+        except OSError as error:
+            found = _cached(policy.sum)  # another process was first
+            if found is not None:
+                return found
+            problem = f"the cache {printable(policies)} cannot be written: {error.strerror or error}"
+    fetch = f"maze fetch {argument(policy.address.pinned(policy.sum))} --dir FOLDER"
+    raise ConfigError(problem, _WHERE, f"Next: {fetch}, and name that folder.")
 
 
 def place(contents: dict[str, bytes], folder: Path) -> None:
@@ -290,7 +291,7 @@ def place(contents: dict[str, bytes], folder: Path) -> None:
 
 def _remove_old(parent: Path) -> None:
     """Remove what killed processes left over in the cache."""
-    if parent != cache_folder():
+    if parent != policies_folder():
         return
     for path in parent.glob(".*.new"):
         with suppress(OSError):

@@ -23,7 +23,7 @@ from maze_publish.intervals import half_width
 from maze_publish.limits import LIMITS
 from maze_publish.opening import imports_of, place
 from maze_publish.sources import file_system
-from maze_publish.stripping import private_values, stripped
+from maze_publish.stripping import acting_versions, private_values, stripped
 
 _TO = "--to"
 _RETURN, _DEVIATION = "eval/return_mean", "eval/return_std"
@@ -188,7 +188,7 @@ def _card(run_dir: Path, contents: dict[str, bytes], options: Options, score: Sc
             seconds=float((record.get("summary") or {}).get("seconds") or state.seconds),
             parameters=int(record["parameters"].get("total", 0)),
             trained=str(record["started"]),
-            versions={str(key): str(value) for key, value in record["versions"].items()},
+            versions=acting_versions(record),
             command=options.command or trains,
             note=options.note,
         )

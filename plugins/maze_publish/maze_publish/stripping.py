@@ -45,7 +45,12 @@ def stripped(run_dir: Path, checkpoint: str | None, here: Path) -> dict[str, byt
     text = checksummed(to_yaml(_configuration(run_dir, left_out)))
     digests = [digest for digest in [checksum(text)] if digest is not None]
     observers = {key: name for key, name in record["observers"].items() if key not in left_out}
-    fresh: dict[str, Any] = {"init_from": None, "observers": observers, "summary": None}
+    fresh: dict[str, Any] = {
+        "init_from": None,
+        "observers": observers,
+        "summary": None,
+        "versions": acting_versions(record),
+    }
     kept = {key: value for key, value in record.items() if key != "forked_from"}
     contents = {
         manifest.CONFIG: text.encode(),
@@ -57,6 +62,17 @@ def stripped(run_dir: Path, checkpoint: str | None, here: Path) -> dict[str, byt
     for name in manifest.OF_CHECKPOINT:
         contents[name] = (here / name).read_bytes()
     return contents
+
+
+def acting_versions(record: dict[str, Any]) -> dict[str, str]:
+    """Return the versions in the record of a run, without distributions that only have callbacks that stay behind."""
+    gone = _left_out(record["observers"])
+    kept = {name for key, name in record["observers"].items() if key not in gone}
+    needed: dict[str, bool] = {}
+    for each in discovery.declarations():
+        acts = each.kind != "callback" or each.name in kept
+        needed[each.distribution] = needed.get(each.distribution, False) or acts
+    return {str(name): str(version) for name, version in record["versions"].items() if needed.get(name, True)}
 
 
 def _configuration(run_dir: Path, left_out: Container[str]) -> dict[str, Any]:

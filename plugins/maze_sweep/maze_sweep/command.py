@@ -256,7 +256,9 @@ def _say_what_next(done: Sweep, failed: int) -> None:
         preset = argument(f"{folder}/{BEST}")
         typer.echo(f"The best values are a preset: maze train {argument(best_algorithm(done))}{env} --preset {preset}")
     if done.count("finished") and several_tasks(done.plan):
-        typer.echo(f"Next: maze runs aggregate {argument(folder)} --normalize range")
+        typer.echo(f"Next: maze report {argument(folder)} --normalize range")
+    elif done.count("finished") and "algorithm.name" in done.plan.space:
+        typer.echo(f"Next: maze report {argument(folder)}")
     elif done.count("finished"):
         typer.echo(f"Next: maze runs plot {argument(folder)} --out curves.png")
 

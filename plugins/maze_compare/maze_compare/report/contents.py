@@ -10,11 +10,13 @@ from maze_compare.aggregate_output import aggregate_table, scale, summary, task_
 from maze_compare.experiment import Experiment, Findings, Scored
 from maze_compare.groups import MISSING, differing, group, number, short, text
 from maze_compare.records import RunRecord
+from maze_compare.significance import FEWEST, estimate_text, normalised_text
 from maze_core.base.terminal_text import argument, counted, printable
 
 _MOST_ROWS = 60
 """Most rows of a table of settings or tasks."""
 _MOST_VALUES = 4
+_MOST_COMMANDS = 30
 _LONGEST = 160
 _FILMS = (".mp4", ".webm", ".gif")
 _MOST_FILM = 8_000_000
@@ -56,14 +58,13 @@ def contents(of: Experiment, found: Findings, folders: Sequence[Path], title: st
     """
     names, tasks = list(found.aggregates), of.tasks
     best = _best(of)
-    answers = verdicts(of, found) or [f"There is one algorithm, {names[0]}: nothing is compared."]
     return Contents(
         title or f"{_few(names)} on {_few(tasks)}",
-        f"Which of {_few(names)} has the {'lower' if of.lower else 'higher'} {of.metric} on {_few(tasks)}?",
-        answers,
+        _asked(of, names),
+        verdicts(of, found) or [_reached(of, found)],
         _design(of),
         _settings(of),
-        aggregate_table(found.aggregates, bool(of.references)),
+        _without_tasks(aggregate_table(found.aggregates, bool(of.references))),
         _shortened(task_table(of, found)),
         _meaning(of, found),
         _facts_of(best),
@@ -75,19 +76,45 @@ def contents(of: Experiment, found: Findings, folders: Sequence[Path], title: st
     )
 
 
-def _few(names: Sequence[str], most: int = 5) -> str:
+def _few(names: Sequence[str], most: int = 6) -> str:
     shown = [printable(name, 60) for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def _asked(of: Experiment, names: Sequence[str]) -> str:
+    """Return the question that an experiment answers."""
+    metric, tasks = printable(of.metric, 80), _few(of.tasks)
+    if len(names) == 1:
+        return f"What {metric} does {_few(names)} reach on {tasks}?"
+    return f"Which of {_few(names)} has the {'lower' if of.lower else 'higher'} {metric} on {tasks}?"
+
+
+def _reached(of: Experiment, found: Findings) -> str:
+    """Return what the only algorithm reaches."""
+    ((name, each),) = found.aggregates.items()
+    runs, tasks = counted(each.runs, "run"), counted(each.tasks, "task")
+    score = normalised_text(each.iqm) if of.references else estimate_text(each.iqm, 3)
+    score = f"{printable(name, 60)} reaches {score}"
+    return f"{score}{f', the IQM of {runs} on {tasks}' if each.runs > 1 else ' in one run'}; nothing is compared"
+
+
 def _meaning(of: Experiment, found: Findings) -> list[str]:
+    fewest = min(len(scores) for tasks in of.raw().values() for scores in tasks.values())
     which = "The score of a run is its last" if of.take == "last" else "The score of a run is its best"
     return [
         f"{which} {of.metric}{scale(of)}.",
         "IQM is the mean of the middle half of all runs of all tasks. The interval in brackets says where the number "
         f"may lie if other seeds were drawn: it holds 95 % of {found.resamples:,} draws of the runs of each task "
         "(stratified bootstrap; Agarwal et al. 2021, arXiv 2108.13264).",
+        *([_few_runs(fewest)] if fewest < FEWEST else []),
     ]
+
+
+def _few_runs(fewest: int) -> str:
+    """Return what a task with so few runs lacks."""
+    if fewest == 1:
+        return f"A task has a single run, which says nothing of other seeds: take at least {FEWEST}, better 5."
+    return f"A task has only {fewest} runs, for which intervals are too narrow: take at least {FEWEST} seeds, better 5."
 
 
 def _records(of: Experiment) -> list[RunRecord]:
@@ -105,10 +132,11 @@ def _design(of: Experiment) -> list[tuple[str, str]]:
         return rows
     steps = [run.count("env_steps") for run in records]
     rows.append(("environment steps of a run", _values([f"{each:,.0f}" for each in sorted(steps)])))
-    hours = sum(run.count("seconds") for run in records) / 3600
-    rows.append(("time of training", f"{number(hours, 3)} hours in all, {number(sum(steps))} steps"))
+    seconds = sum(run.count("seconds") for run in records)
+    long = f"{number(seconds / 3600, 3)} hours" if seconds >= 3600 else f"{number(seconds / 60, 3)} minutes"
+    rows.append(("time of training", f"{long} in all, {number(sum(steps), 15)} steps"))
     moments = sorted(run.started for run in records)
-    rows.append(("begun", f"{moments[0]:%Y-%m-%d} to {moments[-1]:%Y-%m-%d}"))
+    rows.append(("begun", " to ".join(dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in (moments[0], moments[-1])))))
     rows.append(("trained on", _values([_machine(run) for run in records])))
     rows.append(("versions", _versions(records)))
     return rows
@@ -118,10 +146,11 @@ def _machine(run: RunRecord) -> str:
     """Return what a run records of the machine: the device, the runner and the threads."""
     runner, algorithm = run.config.get("runner"), run.config["algorithm"]
     name = runner.get("name") if isinstance(runner, dict) else runner
+    threads = run.config.get("threads", 1)
     parts = [
         str(algorithm.get("device", "cpu")),
         f"runner {name or MISSING}",
-        f"{run.config.get('threads', 1)} threads",
+        counted(threads, "thread") if isinstance(threads, int) else f"{threads} threads",
     ]
     return printable(", ".join(parts), 80)
 
@@ -160,6 +189,12 @@ def _settings(of: Experiment) -> Table:
             cells.append(_values(values) or MISSING)
         rows.append([printable(short(path), 60), *cells])
     return ["setting", *known], rows
+
+
+def _without_tasks(table: Table) -> Table:
+    """Return the table of aggregates without its last column: all algorithms have the tasks of the design."""
+    headers, rows = table
+    return headers[:-1], [row[:-1] for row in rows]
 
 
 def _shortened(table: Table) -> Table:
@@ -207,19 +242,26 @@ def _film(folder: Path) -> Path | None:
 
 def _commands(of: Experiment, folders: Sequence[Path], options: Sequence[str]) -> list[str]:
     """Return the commands that repeat the experiment, those that train first."""
+    records = _records(of)
+    places = dict.fromkeys([*folders, *(_sweep_of(run) for run in records)])
+    sweeps = [folder for folder in places if (folder / SWEEP).is_file()]
     lines = []
-    for folder in folders:
-        if (folder / SWEEP).is_file():
-            lines.append(f"maze sweep --plan {argument(folder / SWEEP)} --dir again")
-    if not lines:
-        first: dict[tuple[str, str], RunRecord] = {}
-        for each in of.entries:
-            if each.record is not None:
-                first.setdefault((each.run.algorithm, each.run.task), each.record)
-        for record in list(first.values())[:20]:
-            config = argument(record.path / "config.yaml")
-            lines.append(
-                f"maze train {argument(record.algorithm)} --config {config} --preset none --seed {record.seed}"
-            )
+    for folder in sweeps:
+        again = Path("again", folder.name if len(sweeps) > 1 else "")
+        lines.append(f"maze sweep --plan {argument(folder / SWEEP)} --dir {argument(again)}")
+    first: dict[tuple[str, str], RunRecord] = {}
+    for each in of.entries:
+        if each.record is not None and not {_sweep_of(each.record), *each.record.path.parents} & {*sweeps}:
+            first.setdefault((each.run.algorithm, each.run.task), each.record)
+    for record in first.values():
+        config = argument(record.path / "config.yaml")
+        lines.append(f"maze train {argument(record.algorithm)} --config {config} --preset none --seed {record.seed}")
+    if len(lines) > _MOST_COMMANDS:
+        lines = [*lines[:_MOST_COMMANDS], f"# and {len(lines) - _MOST_COMMANDS} more of this kind"]
     lines.append(" ".join(["maze report", *(argument(folder) for folder in folders), *map(argument, options)]))
     return lines
+
+
+def _sweep_of(run: RunRecord) -> Path:
+    """Return the folder of the sweep that a run is one of, if it is one of a sweep."""
+    return run.path.parent.parent

@@ -11,7 +11,11 @@ from maze_statistics import Aggregate, Band
 
 MOST = 8
 """Most algorithms that are drawn: the page has as many colours."""
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 56, 26, 10, 44
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 78, 26, 10, 56
+_ABOVE = 46
+"""Room for the title of a vertical axis, which stands above it: beside it, the numbers of a phone would cover it."""
+_CHARACTER = 12.0
+"""The width of a character in the largest text, that of a phone."""
 _POINTS = 60
 
 
@@ -20,15 +24,15 @@ def intervals(aggregates: Mapping[str, Aggregate], title: str) -> str:
     shown = list(aggregates.items())[:MOST]
     low = min(each.iqm.low for _, each in shown)
     high = max(each.iqm.high for _, each in shown)
-    left, row = 150, 30
+    left, row = 20 + _CHARACTER * max(len(_brief_name(name)) for name, _ in shown), 30
     height = _TOP + row * len(shown) + _BOTTOM
     scale = _Scale(*_padded(low, high), left, _WIDTH - _RIGHT)
-    parts = _x_axis(scale, height - _BOTTOM, title)
+    parts = _x_axis(scale, height - _BOTTOM, title, _TOP)
     for place, (name, each) in enumerate(shown):
         y = _TOP + row * place + row / 2
         begin, value, end = (scale.at(each_end) for each_end in (each.iqm.low, each.iqm.value, each.iqm.high))
         parts += [
-            f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end">{escape(_brief_name(name))}</text>',
+            f'<text x="{left - 8:.0f}" y="{y + 4:.0f}" text-anchor="end">{escape(_brief_name(name))}</text>',
             f'<rect class="f{place}" x="{begin:.1f}" y="{y - 8:.0f}" width="{max(end - begin, 1):.1f}" height="16"/>',
             f'<path class="s{place}" d="M{value:.1f} {y - 10:.0f}v20"/>',
         ]
@@ -42,14 +46,14 @@ def bands(found: Mapping[str, Band], x_title: str, y_title: str) -> str:
     xs = np.concatenate([band.x for band in shown.values()])
     x = _Scale(*_padded(float(xs.min()), float(xs.max()), 0.0), _LEFT, _WIDTH - _RIGHT)
     low, high = min(float(array.min()) for array in every), max(float(array.max()) for array in every)
-    y = _Scale(*_padded(low, high), _HEIGHT - _BOTTOM, _TOP)
-    parts = [*_x_axis(x, _HEIGHT - _BOTTOM, x_title), *_y_axis(y, y_title)]
+    y = _Scale(*_padded(low, high), _HEIGHT - _BOTTOM, _ABOVE)
+    parts = [*_x_axis(x, _HEIGHT - _BOTTOM, x_title, _ABOVE), *_y_axis(y, y_title)]
     for place, band in enumerate(shown.values()):
         up = [f"{x.at(at):.1f} {y.at(value):.1f}" for at, value in zip(band.x, band.high, strict=True)]
         down = [f"{x.at(at):.1f} {y.at(value):.1f}" for at, value in zip(band.x, band.low, strict=True)]
         line = [f"{x.at(at):.1f} {y.at(value):.1f}" for at, value in zip(band.x, band.value, strict=True)]
         parts.append(f'<path class="f{place}" d="M{"L".join(up + down[::-1])}z"/>')
-        parts.append(f'<path class="s{place}" d="M{"L".join(line)}"/>')
+        parts.append(f'<path class="line s{place}" d="M{"L".join(line)}"/>')
     return _svg(_HEIGHT, parts, f"{y_title} over {x_title} of {', '.join(shown)}")
 
 
@@ -95,14 +99,14 @@ def _thinned(band: Band) -> Band:
     return Band(band.x[kept], band.value[kept], band.low[kept], band.high[kept])
 
 
-def _x_axis(scale: _Scale, y: float, title: str) -> list[str]:
+def _x_axis(scale: _Scale, y: float, title: str, top: float) -> list[str]:
     parts = []
     for value in scale.ticks():
         at = scale.at(value)
-        parts.append(f'<path class="grid" d="M{at:.1f} {_TOP}V{y:.0f}"/>')
-        parts.append(f'<text x="{at:.1f}" y="{y + 16:.0f}" text-anchor="middle">{_brief(value)}</text>')
+        parts.append(f'<path class="grid" d="M{at:.1f} {top}V{y:.0f}"/>')
+        parts.append(f'<text x="{at:.1f}" y="{y + 22:.0f}" text-anchor="middle">{_brief(value)}</text>')
     middle = (scale.at(scale.low) + scale.at(scale.high)) / 2
-    parts.append(f'<text x="{middle:.0f}" y="{y + 36:.0f}" text-anchor="middle">{escape(title)}</text>')
+    parts.append(f'<text x="{middle:.0f}" y="{y + 48:.0f}" text-anchor="middle">{escape(title)}</text>')
     return parts
 
 
@@ -111,11 +115,8 @@ def _y_axis(scale: _Scale, title: str) -> list[str]:
     for value in scale.ticks():
         at = scale.at(value)
         parts.append(f'<path class="grid" d="M{_LEFT} {at:.1f}H{_WIDTH - _RIGHT}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{_brief(value)}</text>')
-    middle = (scale.at(scale.low) + scale.at(scale.high)) / 2
-    turned = f'transform="rotate(-90 12 {middle:.0f})"'
-    parts.append(f'<text x="12" y="{middle:.0f}" text-anchor="middle" {turned}>{escape(title)}</text>')
-    return parts
+        parts.append(f'<text x="{_LEFT - 6}" y="{at + 5:.1f}" text-anchor="end">{_brief(value)}</text>')
+    return [*parts, f'<text x="4" y="20">{escape(title)}</text>']
 
 
 def _svg(height: float, parts: Sequence[str], described: str) -> str:

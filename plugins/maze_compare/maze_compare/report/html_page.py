@@ -20,7 +20,7 @@ _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2530;--soft:#5b6673;--line:#d9dee4;--back:#fff;--panel:#f5f7f9}
 @media(prefers-color-scheme:dark){:root{--ink:#e6eaef;--soft:#9aa6b2;--line:#38424d;--back:#14191f;--panel:#1d242c}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:920px;padding:24px 16px 48px;background:var(--back);color:var(--ink);
+body{margin:0 auto;max-width:980px;padding:24px 16px 48px;background:var(--back);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 4px}h2{font-size:1.15rem;margin:32px 0 8px}
 .asked{color:var(--soft);margin:0 0 16px}
@@ -28,16 +28,18 @@ h1{font-size:1.6rem;line-height:1.25;margin:0 0 4px}h2{font-size:1.15rem;margin:
 .answer p{margin:4px 0}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:5px 14px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
-.wide td,.wide th{white-space:nowrap}th{color:var(--soft);font-weight:600}
+.wide td,.wide th{white-space:nowrap}th{overflow-wrap:normal}th{color:var(--soft);font-weight:600}
 figure{margin:16px 0;break-inside:avoid}figcaption,.note{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:13px}.grid{stroke:var(--line);fill:none}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;padding:0;margin:6px 0}
-.legend span{display:inline-block;width:18px;height:4px;margin-right:6px;vertical-align:middle}
-pre{background:var(--panel);padding:10px 12px;overflow-x:auto;font-size:.85rem}video,img{max-width:100%}
-@media(max-width:480px){body{padding:14px 10px 32px;font-size:15px}h1{font-size:1.3rem}svg text{font-size:19px}}
+.legend span{display:inline-block;width:24px;margin-right:6px;vertical-align:middle}
+pre{background:var(--panel);padding:10px 12px;white-space:pre-wrap;font-size:.85rem}video,img{max-width:100%}
+@media(max-width:480px){body{padding:14px 10px 32px;font-size:15px}h1{font-size:1.3rem}svg text{font-size:22px}
+table{font-size:.8rem}th,td{padding-right:7px}.wide td,.wide th{white-space:normal;overflow-wrap:normal}
+.wide td:first-child{overflow-wrap:anywhere;min-width:7em}}
 @media print{:root{--ink:#000;--soft:#333;--line:#bbb;--back:#fff;--panel:#fff}
 body{max-width:none;font-size:11pt;padding:0}
-.wide{overflow:visible}.wide td,.wide th{white-space:normal}pre{white-space:pre-wrap}
+.wide{overflow:visible}.wide td,.wide th{white-space:normal}
 h2{break-after:avoid}tr{break-inside:avoid}}
 """
 
@@ -135,8 +137,10 @@ def _colours() -> str:
     def rules(colours: Sequence[str]) -> str:
         return "".join(
             f".s{place}{{stroke:{each};stroke-width:2.2;fill:none}}.f{place}{{fill:{each};fill-opacity:.2}}"
-            f".k{place}{{background:{each}}}"
+            f".k{place}{{border-top:4px {'dashed' if place % 2 else 'solid'} {each}}}"
             for place, each in enumerate(colours)
         )
 
-    return f"{rules(_LIGHT)}@media screen and (prefers-color-scheme:dark){{{rules(_DARK)}}}"
+    # Every second line is dashed: they are told apart in grey, too.
+    dashed = f".line:is({','.join(f'.s{place}' for place in range(1, len(_LIGHT), 2))}){{stroke-dasharray:7 4}}"
+    return f"{rules(_LIGHT)}{dashed}@media screen and (prefers-color-scheme:dark){{{rules(_DARK)}}}"
