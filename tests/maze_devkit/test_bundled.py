@@ -52,7 +52,7 @@ COMPILED = (
         "pg",
         "ppo",
     ),
-    *("pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
+    *("fast_td3", "flash_sac", "pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
 )
 """The algorithms whose steps are compiled."""
 LASTING = ("normalize_reward",)
@@ -73,6 +73,8 @@ INAPPLICABLE = {
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
     "algorithm maml": ("truncation",),
+    "algorithm fast_td3": ("masks",),
+    "algorithm flash_sac": ("masks",),
     "algorithm iql": ("truncation",),
     "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),

@@ -8,3 +8,9 @@ from maze_devkit import Case, Trial
 def small(case: Case) -> Trial:
     """Use small critics."""
     return Trial(parameters={"critic_hidden": [32, 32]})
+
+
+def fast(case: Case) -> Trial:
+    """Use small critics, few environments and small batches."""
+    few = {"critic_hidden": [32, 32], "num_envs": 2, "utd": 1, "batch_size": 32, "atoms": 11, "v_min": -20, "v_max": 20}
+    return Trial(parameters=few)
