@@ -35,9 +35,8 @@ def projected(probabilities: Tensor, returns: Tensor, atoms: Tensor) -> Tensor:
     """
     last = len(atoms) - 1
     places = ((returns - atoms[0]) * (last / (atoms[-1] - atoms[0]))).clamp(0, last)
-    below = places.floor().clamp(max=last - 1)
-    above = places - below
-    lower = below.long()
+    lower = places.long().clamp(0, last - 1)  # nan is a place, too: the loss is then nan, which says what is wrong
+    above = places - lower
     result = torch.zeros(len(returns), last + 1, dtype=probabilities.dtype, device=probabilities.device)
     result = result.scatter_add(-1, lower, probabilities * (1 - above))
     return result.scatter_add(-1, lower + 1, probabilities * above)
