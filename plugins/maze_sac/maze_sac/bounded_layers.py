@@ -22,7 +22,7 @@ _TINY = 1e-8
 
 def unit_norm(weight: Tensor, dim: int) -> Tensor:
     """Return weights whose norm along `dim`, the inputs of a layer, is 1; the same shape."""
-    return weight / torch.linalg.vector_norm(weight, dim=dim, keepdim=True).clamp(min=_TINY)
+    return F.normalize(weight, dim=dim, eps=_TINY)
 
 
 def joint_norm(*parameters: Tensor) -> list[Tensor]:
