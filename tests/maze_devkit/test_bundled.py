@@ -20,7 +20,7 @@ LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
 process: to end the Ray that they share and start another one takes many seconds. `maze plugins check` asks each."""
 SAME_SPACES = (
     *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil"),
-    *("appo", "airl", "ddpg", "sacfd", "vdn"),
+    *("appo", "airl", "ddpg", "fast_td3", "sacfd", "vdn"),
 )
 """Spaces reach these by the same code as rllib-ppo, or as an algorithm whose class is above or below theirs, which are
 asked about each space; tests of the bridge train those of RLlib on nested ones."""
