@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from maze_offpolicy.learn.categorical import expectation as expectation
     from maze_offpolicy.learn.categorical import least_distribution as least_distribution
     from maze_offpolicy.learn.categorical import projected as projected
+    from maze_offpolicy.learn.categorical import return_distribution as return_distribution
     from maze_offpolicy.learn.critics import critics_of as critics_of
     from maze_offpolicy.learn.deterministic import DeterministicTargets as DeterministicTargets
     from maze_offpolicy.learn.deterministic import check_deterministic as check_deterministic
@@ -114,6 +115,7 @@ _HOMES = {
     "projected": "maze_offpolicy.learn.categorical",
     "quantile_huber": "maze_offpolicy.learn.quantile_loss",
     "replay_costs": "maze_offpolicy.constraints",
+    "return_distribution": "maze_offpolicy.learn.categorical",
     "steps_of_each": "maze_offpolicy.collect.sizes",
 }
 

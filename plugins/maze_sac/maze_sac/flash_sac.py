@@ -18,7 +18,7 @@ from maze_offpolicy import (
     expectation,
     least_distribution,
     process_of,
-    projected,
+    return_distribution,
     steps_of_each,
 )
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ from maze_sac.reward_scale import RewardScale
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core import AlgorithmConfig, Optimizer, PluginConfig, Policy, Run, TreeDistribution
+    from maze_core import AlgorithmConfig, Optimizer, PluginConfig, Policy, Run, TensorTree, TreeDistribution
 
 _CRITICS = 1
 # Separates their first parameters from those of the policy.
@@ -128,9 +128,10 @@ class FlashSAC(Algorithm):
         Each part has gradients for its own parameters only. With the objective `critic` the loss is the critics' alone.
         """
         critics, coefficient = self.critics, self.temperature.coefficient()
+        ahead = following_observations(batch)
         with torch.no_grad():
-            following = self._decide(policy.distribution(batch.next_obs), len(batch))
-        both = {key: torch.cat((leaf, batch.next_obs[key])) for key, leaf in batch.obs.items()}
+            following = self._decide(policy.distribution(ahead), len(batch))
+        both = {key: torch.cat((leaf, ahead[key])) for key, leaf in batch.obs.items()}
         seen, rows = policy.normalized(both), len(batch)
         taken = torch.cat((cast("Tensor", self.actions.canonical(batch.actions)), cast("Tensor", following.box)))
         features = critics.features(seen)
@@ -142,7 +143,7 @@ class FlashSAC(Algorithm):
         if batch.objective == "critic":
             return Loss(critic_loss, metrics)
 
-        learning = cast("FlashPolicy", policy).learning_distribution(batch.obs, batch.next_obs)
+        learning = cast("FlashPolicy", policy).learning_distribution(batch.obs, ahead)
         decision = self._decide(learning, rows)
         ours = features[:, :rows].detach()
         logits = critics.logits(ours, cast("Tensor", decision.box), batch=False, frozen=True)
@@ -162,12 +163,23 @@ class FlashSAC(Algorithm):
         """
         target, atoms = self.target.module, self.critics.atoms
         logits = target.logits(target.features(seen), taken, batch=True, observe=False)[:, len(batch) :]
-        reward, discount = batch.extra["reward"].unsqueeze(-1), batch.extra["discount"].unsqueeze(-1)
-        returns = torch.addcmul(reward, discount, atoms + bonus.unsqueeze(-1))
-        return projected(least_distribution(logits, atoms), returns, atoms)
+        least, returns = least_distribution(logits, atoms), atoms + bonus.unsqueeze(-1)
+        return return_distribution(least, batch.extra["reward"], batch.extra["discount"], returns, atoms)
 
     def _decide(self, distribution: TreeDistribution, rows: int) -> Decision:
         return decide(self.actions, distribution, self._policy.draw_noise((rows,), self.noise))
+
+
+def following_observations(batch: Batch) -> TensorTree:
+    """Return what follows each row, leaves [B, …]; the row's own observation where the episode terminated.
+
+    What is seen beyond the end would otherwise count, as a part of the batch by which features are normalised.
+    """
+    ended = batch.extra["discount"] == 0
+    return {
+        key: torch.where(ended.view(-1, *[1] * (leaf.dim() - 1)), leaf, batch.next_obs[key])
+        for key, leaf in batch.obs.items()
+    }
 
 
 def normal_entropy(std: float, dimensions: int) -> float:

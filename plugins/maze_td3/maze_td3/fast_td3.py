@@ -11,7 +11,7 @@ from maze_offpolicy import (
     expectation,
     least_distribution,
     process_of,
-    projected,
+    return_distribution,
 )
 
 from maze_core import Purpose, generator, hookimpl
@@ -92,6 +92,5 @@ class FastTD3(TD3):
         config, critics = self.config, self.targets.critics.module
         following = self.targets.actions(batch, config.target_noise, config.target_noise_clip)
         logits = critics.values(critics.features(policy.normalized(batch.next_obs)), following)
-        reward, discount = batch.extra["reward"].unsqueeze(-1), batch.extra["discount"].unsqueeze(-1)
-        returns = torch.addcmul(reward, discount, self.atoms)
-        return projected(least_distribution(logits, self.atoms), returns, self.atoms)
+        following, atoms = least_distribution(logits, self.atoms), self.atoms
+        return return_distribution(following, batch.extra["reward"], batch.extra["discount"], atoms, atoms)

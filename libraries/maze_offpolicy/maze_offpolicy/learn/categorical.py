@@ -42,6 +42,25 @@ def projected(probabilities: Tensor, returns: Tensor, atoms: Tensor) -> Tensor:
     return result.scatter_add(-1, lower + 1, probabilities * above)
 
 
+def return_distribution(
+    probabilities: Tensor, reward: Tensor, discount: Tensor, following: Tensor, atoms: Tensor
+) -> Tensor:
+    """Return the probabilities of the atoms as the return r + discount * z, [B, M].
+
+    Where the discount is 0 nothing depends on what follows, to the last bit.
+
+    Args:
+        probabilities: of what follows, [B, M].
+        reward: r, [B].
+        discount: [B]; 0 at termination.
+        following: z, the returns that have these probabilities: [M] or [B, M].
+        atoms: [M].
+    """
+    reward, discount = reward.unsqueeze(-1), discount.unsqueeze(-1)
+    probabilities = torch.where(discount == 0, 1 / len(atoms), probabilities)
+    return projected(probabilities, torch.addcmul(reward, discount, following), atoms)
+
+
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return the cross-entropy of logits [K, B, M] to a target [B, M]: mean over rows, sum over critics, shape ()."""
     return -(target * F.log_softmax(logits, -1)).sum(-1).mean(-1).sum()
