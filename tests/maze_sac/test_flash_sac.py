@@ -207,5 +207,5 @@ def test_kill_9_ends_bit_equal(flash, tmp_path, whole_state, assert_same):
 @pytest.mark.slow
 def test_pendulum_swings_up(tmp_path, known_plugins):
     """With its preset."""
-    with RunContext("Pendulum-v1", "flash_sac", run_dir=tmp_path / "run", seed=1, silent=True, steps=30_000) as context:
-        assert context.train().final_evaluation["eval/return_mean"] > -200
+    with RunContext("Pendulum-v1", "flash_sac", run_dir=tmp_path / "run", seed=1, silent=True, steps=20_000) as context:
+        assert context.train().final_evaluation["eval/return_mean"] > -300
