@@ -162,6 +162,7 @@ _TREE: dict[str, dict[str, tuple[str, str]]] = {
     "An environment,\nand …": {
         "no idea yet, or steps cost little": ("ppo, then a2c, impala, appo, pg, trpo, pqn", ""),
         "steps are slow, actions are numbers": ("sac, its preset crossq; td3, ddpg", _NUMBERS),
+        "many environments at once, numbers": ("fast_td3; flash_sac", _NUMBERS),
         "steps are slow, actions are choices": ("dqn, its preset rainbow; apex", _CHOICES),
         "many cores, short episodes, little reward": ("es; cma_es for small networks", ""),
     },

@@ -177,7 +177,7 @@ def quick(request: pytest.FixtureRequest, tmp_path: Path, known_plugins: None) -
             small = QUICK | ({"algorithm.num_envs": 3} if algorithm in ("ppo", "a2c") else {})
             if algorithm == "ppo":  # ten passes are by default most of the time that so small a run takes
                 small["algorithm.n_optimization_epochs"] = 2
-            if algorithm in ("td3", "ddpg", "es", "cma_es"):
+            if algorithm in ("td3", "ddpg", "fast_td3", "flash_sac", "es", "cma_es"):
                 small.pop("algorithm.n_rollout_steps")
             small |= SHORTER if env == "Pendulum-v1" else {}
             if "template" in (parts.get("model"), (overrides or {}).get("model.name")):

@@ -24,8 +24,15 @@ RUNS: Mapping[str, Sequence[str]] = {
         "rollout --policy random --env CartPole-v1 --episodes 2 --record demos",
         "trajectories info demos",
     ],
-    "maze_sac": [_TRAIN.format("sac", "Pendulum-v1") + _SMALL, "eval run --episodes 1"],
-    "maze_td3": [_TRAIN.format("td3", "Pendulum-v1") + _SMALL],
+    "maze_sac": [
+        _TRAIN.format("sac", "Pendulum-v1") + _SMALL,
+        "eval run --episodes 1",
+        _TRAIN.format("flash_sac", "Pendulum-v1") + _SMALL,
+    ],
+    "maze_td3": [
+        _TRAIN.format("td3", "Pendulum-v1") + _SMALL,
+        _TRAIN.format("fast_td3", "Pendulum-v1") + _SMALL,
+    ],
     "maze_trpo": [_TRAIN.format("trpo", "CartPole-v1"), _TRAIN.format("pg", "CartPole-v1")],
     "maze_zoo": ["zoo list", "eval zoo:ppo-CartPole-v1 --episodes 2", "eval zoo:ppo-gru-CartPole-v1 --episodes 2"],
     "maze_curricula": [],

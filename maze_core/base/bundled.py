@@ -60,7 +60,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
         "algorithm": "rllib-appo rllib-bc rllib-cql rllib-dqn rllib-dreamerv3 rllib-impala rllib-iql rllib-marwil "
         "rllib-ppo rllib-sac rllib-tqc",
     },
-    "maze-sac": {"algorithm": "sac sacfd"},
+    "maze-sac": {"algorithm": "sac sacfd flash_sac"},
     "maze-serve": {"command": "serve"},
     "maze-search": {"algorithm": "alphazero"},
     "maze-sequence": {"algorithm": "dt"},
@@ -69,7 +69,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-statistics": {},
     "maze-sweep": {"command": "sweep", "callback": "budget", "searcher": "asha grid hyperband random"},
     "maze-tensorboard": {"callback": "tensorboard"},
-    "maze-td3": {"algorithm": "td3 ddpg"},
+    "maze-td3": {"algorithm": "td3 ddpg fast_td3"},
     "maze-trpo": {"algorithm": "pg trpo"},
     "maze-video": {},
     "maze-wandb": {"callback": "wandb"},

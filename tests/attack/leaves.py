@@ -56,6 +56,11 @@ RUNS: dict[str, tuple[str, str, dict[str, object]]] = {
     }),
     "sac": ("sac", PENDULUM, CRITICS),
     "td3": ("td3", PENDULUM, CRITICS),
+    "fast_td3": ("fast_td3", PENDULUM, {**CRITICS, "algorithm.atoms": 5}),
+    "flash_sac": ("flash_sac", PENDULUM, {
+        **REPLAY, "algorithm.atoms": 5, "algorithm.policy_width": 4, "algorithm.critic_width": 4,
+        "algorithm.policy_blocks": 1, "algorithm.critic_blocks": 1,
+    }),
     "dqn": ("dqn", ENV, {**REPLAY, "algorithm.prioritized": "true", "algorithm.n_step": 3}),
     "dqn-memory": ("dqn", ENV, {**REPLAY, **SEQUENCES}),
     "apex": ("apex", ENV, {

@@ -20,7 +20,7 @@ PAGES = sorted(
 )
 """That of RLlib gives the defaults of several algorithms in one cell."""
 PROSE = re.compile(r"[^.]*defaults? (?:for|of) the model (?:is|are)(?:[^.`]|`[^`]*`)*\.")
-NAMES = {"TD3+BC": "td3_bc"}
+NAMES = {"TD3+BC": "td3_bc", "FastTD3": "fast_td3"}
 """Names of algorithms in prose."""
 
 

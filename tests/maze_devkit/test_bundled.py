@@ -24,7 +24,7 @@ states. What depends on these alone is left out."""
 SAME_CODE = ("actors", "agents", "altered_states", "compiles", "forks", "masks", "spaces")
 SAME_SPACES = (
     *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil"),
-    *("appo", "vdn"),
+    *("appo", "fast_td3", "vdn"),
 )
 """Spaces reach these by the same code as rllib-ppo, or as an algorithm whose class is above or below theirs, which are
 asked about each space; tests of the bridge train those of RLlib on nested ones."""
@@ -60,7 +60,7 @@ COMPILED = (
         "pg",
         "ppo",
     ),
-    *("pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
+    *("fast_td3", "flash_sac", "pqn", "qmix", "sac", "sacfd", "td3", "td3_bc", "vdn"),
 )
 """The algorithms whose steps are compiled."""
 LASTING = ("normalize_reward",)
@@ -81,6 +81,8 @@ INAPPLICABLE = {
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
     "algorithm maml": ("truncation",),
+    "algorithm fast_td3": ("masks",),
+    "algorithm flash_sac": ("masks",),
     "algorithm iql": ("truncation",),
     "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),

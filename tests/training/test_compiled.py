@@ -35,6 +35,7 @@ SMALL = {
     "model.hidden": [16, 16],
 }
 CRITICS = {"algorithm.critic_hidden": [16, 16]}
+FLASH = {"policy_width": 8, "policy_blocks": 1, "critic_width": 8, "critic_blocks": 1}
 RAINBOW = {"double": True, "dueling": True, "prioritized": True, "noisy": True}
 RUNS = {
     "sac": ("Pendulum-v1", "sac", {}),
@@ -46,6 +47,8 @@ RUNS = {
     "crossq": ("Pendulum-v1", "sac", {"critic_norm": "batch"}),
     "tqc": ("Pendulum-v1", "sac", {"quantiles": 5, "drop_top": 1}),
     "td3": ("Pendulum-v1", "td3", {"n_step": 3}),
+    "fast_td3": ("Pendulum-v1", "fast_td3", {"num_envs": 2, "utd": 0.5, "atoms": 5, "weight_decay": 0.0}),
+    "flash_sac": ("Pendulum-v1", "flash_sac", {"num_envs": 2, "utd": 0.5, "atoms": 5} | FLASH),
     "dqn": ("CartPole-v1", "dqn", {}),
     "rainbow": ("CartPole-v1", "dqn", RAINBOW),
     "distributional dqn": ("CartPole-v1", "dqn", {"head": "categorical", "value_min": 0.0, "value_max": 20.0}),
@@ -61,13 +64,13 @@ def started(quick):
     def start(name, setting="on", settings=None):
         env, algorithm, values = RUNS[name]
         own = {f"algorithm.{key}": value for key, value in values.items()}
-        small = {} if algorithm == "ppo" else SMALL | (CRITICS if algorithm in ("sac", "td3") else {})
+        small = {} if algorithm == "ppo" else SMALL | (CRITICS if algorithm in ("sac", "td3", "fast_td3") else {})
         return quick(env, algorithm, {**small, **own, "compile": setting, "closed_form": False, **(settings or {})})
 
     return start
 
 
-SPECIAL = ("redq", "droq", "tqc", "rainbow")
+SPECIAL = ("redq", "droq", "tqc", "rainbow", "fast_td3", "flash_sac")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ REPLAY = {
 }
 VALUES = {**REPLAY, "algorithm.epsilon": 0.5, "algorithm.target_update_interval": 1, "algorithm.tau": 0.5}
 VALUES = {name: value for name, value in VALUES.items() if "critic" not in name}
+BATCHES = {name: value for name, value in REPLAY.items() if "critic" not in name}
 DATA = {"algorithm.batch_size": 16, "algorithm.epoch_length": 8, "evaluation.n_episodes": 0}
 ROLLOUTS = {"algorithm.epoch_length": 4, "algorithm.batch_size": 8, "evaluation.n_episodes": 0}
 ACTORS = {"algorithm.epoch_length": 8, "algorithm.num_actors": 4, "evaluation.n_episodes": 0}
@@ -45,6 +46,9 @@ RUNS = {
     "dqn": (CART, {**VALUES, "algorithm.prioritized": True}),
     "dt": (CART, {**DATA, "algorithm.size": 8, "algorithm.context": 4}),
     "es": (CART, {"algorithm.epoch_length": 4, "algorithm.n_rollouts_per_update": 4, "evaluation.n_episodes": 0}),
+    "fast_td3": (PENDULUM, {**REPLAY, "algorithm.atoms": 5, "algorithm.utd": 1.0}),
+    "flash_sac": (PENDULUM, {**BATCHES, "algorithm.atoms": 5, "algorithm.utd": 1.0, "algorithm.policy_width": 8,
+                             "algorithm.policy_blocks": 1, "algorithm.critic_width": 8, "algorithm.critic_blocks": 1}),
     "gail": (CART, {**ROLLOUTS, "algorithm.num_envs": 2}),
     "impala": (CART, ACTORS),
     "iql": (PENDULUM, {**DATA, **CRITICS}),
@@ -80,6 +84,7 @@ NUMBERS = {
 BESIDE = {
     ("sac", "entropy_coef"): {"algorithm.entropy_tuning": False},
     ("ddpg", "target_noise_clip"): {"algorithm.target_noise": 0.2},
+    ("fast_td3", "target_noise_clip"): {"algorithm.target_noise": 0.2},
     ("cql", "alpha"): {},
 }
 """What must be set for a parameter to count."""

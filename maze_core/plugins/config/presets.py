@@ -40,10 +40,13 @@ class PresetFolder:
     """Whether it is installed. A file of the current folder may come from anyone."""
 
     def files(self, algorithm: str = "") -> Iterator[tuple[Path, str]]:
-        """Yield the files, each with the algorithm that it is for if it names none: first those in `algorithm/`."""
-        if algorithm:
-            yield from ((file, algorithm) for file in yaml_files(self.folder / algorithm))
-        yield from ((file, self.algorithm) for file in yaml_files(self.folder))
+        """Yield the files, each with the algorithm that it is for if it names none: first those in `algorithm/`.
+
+        Where there are some, the others that name none are for the other algorithms of the package.
+        """
+        own = yaml_files(self.folder / algorithm) if algorithm else []
+        yield from ((file, algorithm) for file in own)
+        yield from ((file, "" if own else self.algorithm) for file in yaml_files(self.folder))
 
     def contents(self, skipped: Skipped | None = None) -> list[tuple[str, str]]:
         """Return the names of all presets, each with its algorithm.

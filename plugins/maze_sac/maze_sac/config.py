@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from maze_offpolicy import NoiseColor, NoiseName, NoiseSteps, NoiseTheta, Norm, steps_of_each
+from maze_offpolicy import NoiseColor, NoiseLongest, NoiseName, NoiseSteps, NoiseTheta, Norm, steps_of_each
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from maze_core import AlgorithmConfig
@@ -63,10 +63,12 @@ class SACConfig(AlgorithmConfig):
     her_goals: params.HindsightGoals = 0
     exploration: NoiseName = "gaussian"
     """How the noise in the samples of Box actions follows from that of earlier steps, while collecting: `gaussian`: not
-    at all; `ornstein_uhlenbeck`: a walk around 0; `coloured`: slow waves are higher."""
+    at all; `ornstein_uhlenbeck`: a walk around 0; `coloured`: slow waves are higher; `repeated`: it stays for some
+    steps."""
     noise_theta: NoiseTheta = 0.15
     noise_color: NoiseColor = 1.0
     noise_steps: NoiseSteps = 1_000
+    noise_longest: NoiseLongest = 16
     initial_demonstrations: Annotated[Path | None, Outside.NOTHING] = None
     """Folder of recorded trajectories that fill the buffer first, instead of `initial_sampling_policy`."""
     critic_hidden: params.Hidden = (256, 256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from maze_offpolicy import NoiseColor, NoiseName, NoiseSteps, NoiseTheta, OwnClass
+from maze_offpolicy import NoiseColor, NoiseLongest, NoiseName, NoiseSteps, NoiseTheta, OwnClass
 from pydantic import Field, PositiveInt
 
 from maze_core import AlgorithmConfig
@@ -45,10 +45,11 @@ class TD3Config(AlgorithmConfig):
     """Standard deviation of the noise on actions while collecting, in half-ranges."""
     exploration: NoiseName | OwnClass = "gaussian"
     """How this noise follows from that of earlier steps: `gaussian`: not at all; `ornstein_uhlenbeck`: a walk around 0;
-    `coloured`: slow waves are higher. Or a class of your own, as module:Class."""
+    `coloured`: slow waves are higher; `repeated`: it stays for some steps. Or a class of your own, as module:Class."""
     noise_theta: NoiseTheta = 0.15
     noise_color: NoiseColor = 1.0
     noise_steps: NoiseSteps = 1_000
+    noise_longest: NoiseLongest = 16
     replay_buffer_size: params.ReplayBufferSize = 1_000_000
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"

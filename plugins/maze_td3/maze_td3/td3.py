@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,12 @@ from maze_core import Algorithm, Batch, Loss, Purpose, generator, hookimpl, torc
 from maze_td3.config import DDPGConfig, TD3Config
 
 if TYPE_CHECKING:
+    import numpy as np
+    from maze_offpolicy import StateActionCritics
+
     from maze_core import AlgorithmConfig, Optimizer, Policy, Run
+    from maze_core.collect.agents.agent import Exploration
+    from maze_core.envs.vector import StepResult
 
 _EXPLORATION, _TARGET_NOISE = 2, 3
 # Separate random streams of one purpose.
@@ -40,6 +45,9 @@ class TD3(Algorithm):
     supports_agents = True
     action_spaces = (Box, Dict)
     calls = ("compute_loss", *ReplayCollector.calls)
+    targets_wait: ClassVar[bool] = True
+    """True: the targets of policy and critics follow when the policy learns. False: those of the critics follow after
+    each of their updates, and the policy is its own target."""
     columns: ClassVar[Mapping[str, str]] = {"loss/critic": "critic", "loss/policy": "policy", "loss/q": "q"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"},
@@ -50,27 +58,40 @@ class TD3(Algorithm):
         """Build collector, critics and targets."""
         config = self.config
         self._run = run
-        noise = generator(run.seed, Purpose.POLICY_NOISE, _EXPLORATION)
+        exploration, seen = self._exploration(run, generator(run.seed, Purpose.POLICY_NOISE, _EXPLORATION))
         collector = ReplayCollector(
             run,
             steps_of_each(config.collect_steps, config.num_envs),
             config.num_envs,
             config.replay_buffer_size,
-            exploration_of(run, config, noise),
+            exploration,
             initial_steps=config.initial_buffer_size,
             first_policy=config.initial_sampling_policy,
             utd=config.utd,
             her_goals=config.her_goals,
+            seen=seen,
         )
         self._collector = self.keep("collector", collector)
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(run.policy, self.actions, config.name)
-        self.critics = critics_of(run, self.actions, config)
+        self.critics = self._build_critics(run)
         target_noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
         self.noise = self.keep("noise", target_noise)
-        self.targets = DeterministicTargets(self.critics, run.policy, self.actions, self.noise)
+        self.targets = DeterministicTargets(
+            self.critics, run.policy, self.actions, self.noise, own_policy=self.targets_wait
+        )
         self._costs = replay_costs(run, self.actions)
         self._cost_loss = None if self._costs is None else self._costs.loss
+
+    def _exploration(
+        self, run: Run, rng: np.random.Generator
+    ) -> tuple[Exploration, Callable[[StepResult], None] | None]:
+        """Return what explores while collecting, and what is called with each step's result, if anything is."""
+        return exploration_of(run, self.config, rng), None
+
+    def _build_critics(self, run: Run) -> StateActionCritics:
+        """Return the critics."""
+        return critics_of(run, self.actions, self.config)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics and both targets, and the critics of costs."""
@@ -79,8 +100,11 @@ class TD3(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return Adam with a group for each objective."""
+        return self._optimizer(policy)
+
+    def _optimizer(self, policy: Policy, weight_decay: float = 0.0) -> Optimizer:
         critics = self.critics if self._costs is None else nn.ModuleList((self.critics, self._costs.critics))
-        return critic_and_policy_optimizer(critics, policy, self.config.lr, self.config.critic_lr)
+        return critic_and_policy_optimizer(critics, policy, self.config.lr, self.config.critic_lr, weight_decay)
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments; yield batches for the critics and, after every few of them, for the policy."""
@@ -91,10 +115,13 @@ class TD3(Algorithm):
         for _ in range(due):
             batch = self._collector.sample(config.batch_size, config.gamma, config.n_step)
             yield replace(batch, objective="critic", group="critic")
+            if not self.targets_wait:
+                self.targets.follow(config.tau)
             # Each `policy_delay` steps for the critics are followed by one for the policy.
             if run.learner.steps % (config.policy_delay + 1) == config.policy_delay:
                 yield replace(batch, objective="policy", group="policy")
-                self.targets.follow(config.tau)
+                if self.targets_wait:
+                    self.targets.follow(config.tau)
                 if self._costs is not None:
                     self._costs.weigh(self.row_results["value"], self.row_results["cost"].T)
                     self._costs.follow(config.tau)
@@ -106,25 +133,33 @@ class TD3(Algorithm):
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the loss of the objective that the batch names."""
-        config, features = self.config, self.critics.features(policy.normalized(batch.obs))
+        features = self.critics.features(policy.normalized(batch.obs))
         if batch.objective == "policy":
             acted = most_likely(policy, batch.obs, self.actions)
-            value = self.critics.values(features.detach(), acted, frozen=True, first=1)[0]
+            value = self._climbed(features.detach(), acted)
             loss = -value.mean()
             if self._cost_loss is not None:
                 costs = self._cost_loss.values(policy, batch.obs, acted, _single)
                 loss = self._cost_loss.penalized(loss, costs)
-                self.row_results = {"value": value.detach().squeeze(-1), "cost": costs.detach().T}
+                self.row_results = {"value": value.detach(), "cost": costs.detach().T}
             return Loss(loss, {"policy": loss.detach()})
-        values = self.critics.values(features, self.actions.canonical(batch.actions)).squeeze(-1)
-        target = self.targets.values(policy, batch, config.target_noise, config.target_noise_clip)
-        loss = (values - target).square().mean(-1).sum()
-        metrics = {"critic": loss.detach(), "q": values.detach().mean()}
+        loss, expected = self._error(policy, batch, features)
+        metrics = {"critic": loss.detach(), "q": expected}
         if self._cost_loss is not None:
             following = most_likely(self.targets.policy.module, batch.next_obs, self.actions)
             error = self._cost_loss.error(policy, batch, following, _single)
             loss, metrics["cost_critic"] = loss + error, error.detach()
         return Loss(loss, metrics)
+
+    def _climbed(self, features: Tensor, acted: Tensor) -> Tensor:
+        """Return what the policy climbs, [B], for the critics' features and its actions [B, d]: the first critic."""
+        return _single(self.critics.values(features, acted, frozen=True, first=1))[0]
+
+    def _error(self, policy: Policy, batch: Batch, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the critics' loss on a batch, and their mean value, which has no gradient; shape () both."""
+        values = _single(self.critics.values(features, self.actions.canonical(batch.actions)))
+        target = self.targets.values(policy, batch, self.config.target_noise, self.config.target_noise_clip)
+        return (values - target).square().mean(-1).sum(), values.detach().mean()
 
 
 def _single(values: Tensor) -> Tensor:

@@ -29,14 +29,18 @@ class ActionNoise(Exploration):
     Args:
         action_space: of a single environment; every leaf is a Box with finite bounds.
         noise: the process that the noise follows, or a random generator, with which it is white.
-        std: standard deviation, in half-ranges of each dimension, or what returns that of the moment.
+        std: standard deviation, in half-ranges of each dimension, or what returns that of the moment: of all rows, or
+            of each, [N].
 
     Raises:
         ConfigError: a leaf is no Box, or has no finite bounds.
     """
 
     def __init__(
-        self, action_space: Space[Any], noise: NoiseProcess | np.random.Generator, std: float | Callable[[], float]
+        self,
+        action_space: Space[Any],
+        noise: NoiseProcess | np.random.Generator,
+        std: float | Callable[[], float | np.ndarray],
     ) -> None:
         self._process = noise if isinstance(noise, NoiseProcess) else White(noise)
         self._std = std
@@ -53,10 +57,10 @@ class ActionNoise(Exploration):
 
     def explore(self, obs: Tree, choice: Choice) -> Choice:
         """Return the actions with noise."""
-        return self.change(choice, self._draw(len(next(iter(choice.actions.values())))))
+        return Moved(self._bounds)(choice, self._draw(len(next(iter(choice.actions.values())))))
 
     @property
-    def change(self) -> Moved:
+    def change(self) -> Moved | None:
         """Adds noise."""
         return Moved(self._bounds)
 
@@ -69,6 +73,8 @@ class ActionNoise(Exploration):
         drawn = self._process.next(rows, self._size)
         std = self._std() if callable(self._std) else self._std
         pairs = zip(self._half_ranges.items(), self._columns, strict=True)
+        if isinstance(std, np.ndarray):
+            drawn, std = drawn * std[:, None], 1.0
         return {key: drawn[:, columns].reshape(rows, *half.shape) * (std * half) for (key, half), columns in pairs}
 
     def state(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from maze_core import ConfigError
 from maze_core.base.seeding import load_random_state, random_state
 from maze_core.plugins.config.counting import CountsWith
 from maze_offpolicy.collect.action_noise import ActionNoise
-from maze_offpolicy.collect.noise_processes import Coloured, NoiseProcess, OrnsteinUhlenbeck, White
+from maze_offpolicy.collect.noise_processes import Coloured, NoiseProcess, OrnsteinUhlenbeck, Repeated, White
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from maze_core import Policy, Run, TensorTree
     from maze_core.collect.agents.agent import Exploration
 
-GAUSSIAN, WALK, COLOURED = "gaussian", "ornstein_uhlenbeck", "coloured"
-NoiseName = Literal["gaussian", "ornstein_uhlenbeck", "coloured"]
+GAUSSIAN, WALK, COLOURED, REPEATED = "gaussian", "ornstein_uhlenbeck", "coloured", "repeated"
+NoiseName = Literal["gaussian", "ornstein_uhlenbeck", "coloured", "repeated"]
 OwnClass = Annotated[str, Field(pattern=r"^[^\W\d][\w.]*:[^\W\d]\w*$")]
 """A class of the user's own, as `module:Class`."""
 NoiseTheta = Annotated[
@@ -40,10 +40,17 @@ NoiseSteps = Annotated[
     CountsWith("exploration", COLOURED),
     Field(gt=1, le=1_000_000, description="Steps of a block of `coloured` noise: as many as an episode has, if known."),
 ]
+NoiseLongest = Annotated[
+    int,
+    CountsWith("exploration", REPEATED),
+    Field(gt=0, le=10_000, description="Most steps for which `repeated` noise stays as it is."),
+]
 
 
 def process_of(config: Any, rng: np.random.Generator) -> NoiseProcess:
-    """Return the process that the parameters `exploration`, `noise_theta`, `noise_color` and `noise_steps` name."""
+    """Return the process that the parameter `exploration` and those that begin with `noise_` name."""
+    if config.exploration == REPEATED:
+        return Repeated(rng, config.noise_longest)
     if config.exploration == WALK:
         return OrnsteinUhlenbeck(rng, config.noise_theta)
     return Coloured(rng, config.noise_color, config.noise_steps) if config.exploration == COLOURED else White(rng)

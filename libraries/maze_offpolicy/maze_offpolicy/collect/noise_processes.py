@@ -78,6 +78,52 @@ class OrnsteinUhlenbeck(NoiseProcess):
         self._value = np.asarray(state["value"])
 
 
+class Repeated(NoiseProcess):
+    """Numbers that stay as they are for a random number of steps, each row's by itself (Kim et al., arXiv 2604.04539).
+
+    They stay for n steps with a probability in proportion to n^-2, as in εz-greedy (Dabney et al., arXiv 2006.01782).
+
+    Args:
+        rng: what they are drawn with.
+        longest: the largest n.
+    """
+
+    def __init__(self, rng: np.random.Generator, longest: int) -> None:
+        super().__init__(rng)
+        self._until = np.cumsum(stay_probabilities(longest))
+        self._value, self._left = np.zeros((0, 0)), np.zeros(0, np.int64)
+
+    def next(self, rows: int, size: int) -> np.ndarray:
+        """Return the numbers of the next step, [rows, size]."""
+        if self._value.shape != (rows, size):
+            self._value, self._left = np.zeros((rows, size)), np.zeros(rows, np.int64)
+        due = np.flatnonzero(self._left == 0)
+        self._value[due] = self._rng.standard_normal((len(due), size))
+        self._left[due] = 1 + np.searchsorted(self._until[:-1], self._rng.random(len(due)), side="right")
+        self._left -= 1
+        return self._value.copy()
+
+    def state(self) -> dict[str, Any]:
+        """Return what decides the next numbers."""
+        return {
+            **super().state(),
+            "value": varies(self._value.copy(), Anything()),
+            "left": varies(self._left.copy(), Anything()),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        super().load_state(state)
+        self._value, self._left = np.array(state["value"]), np.array(state["left"])
+
+
+def stay_probabilities(longest: int) -> np.ndarray:
+    """Return the probabilities of staying for 1 to `longest` steps, [longest], in proportion to n^-2."""
+    weights = np.arange(1, longest + 1, dtype=np.float64) ** -2
+    probabilities: np.ndarray = weights / weights.sum()
+    return probabilities
+
+
 class Coloured(NoiseProcess):
     """Numbers whose power falls with the frequency f as f^-beta (Eberhard et al., ICLR 2023, section 3).
 

@@ -20,7 +20,7 @@ from maze_offpolicy.collect.sizes import check_replay_sizes, check_sequences, st
 from maze_offpolicy.replay.by_sequence import BySequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from maze_core import Batch, VectorEnv
@@ -58,6 +58,7 @@ class ReplayCollector(Collector):
         selector: draws the rows of batches, for policies without memory; None: by `priority_exponent`.
         transforms: change sampled steps, one after the other, behind the exchange of goals.
         noise: what samples are drawn with; None: independent numbers of a generator of the run.
+        seen: called with the result of each step of the environments.
 
     Raises:
         ConfigError: sizes contradict each other, the buffer does not fit into memory, there is no such policy plugin,
@@ -85,6 +86,7 @@ class ReplayCollector(Collector):
         selector: Selector | None = None,
         transforms: Sequence[Transform] = (),
         noise: NoiseSource | None = None,
+        seen: Callable[[StepResult], None] | None = None,
     ) -> None:
         initial_steps = min(1_000, capacity) if initial_steps is None else initial_steps
         check_replay_sizes(run.config, capacity, num_envs, 0 if demonstrations else initial_steps)
@@ -107,7 +109,7 @@ class ReplayCollector(Collector):
         # The sink counts each step when it sees it, so exploration that follows the count changes within a collection.
         self._remote = RemoteStepper.of(run, env, seeds, self._agent, n_steps, counted=True) if shared else None
         self._stepper = self._remote or Stepper(env, seeds)
-        self._warm = False
+        self._warm, self._seen = False, seen
         self.ended: list[Episode] = []
         """The episodes that ended in the last collection."""
         self.replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals, selector, transforms)
@@ -202,6 +204,8 @@ class ReplayCollector(Collector):
         self._run.count_env_steps(result.steps)
         self._run.statistics.add(result.episodes)
         self.ended += result.episodes
+        if self._seen is not None:
+            self._seen(result)
 
     # Saving
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core import Adam
-from maze_offpolicy.learn.targets import Target
+from maze_offpolicy.learn.targets import Itself, Target
 from maze_offpolicy.models.joint_actions import JointActions, bounded_mode, check_reparametrised
 
 if TYPE_CHECKING:
@@ -44,23 +44,41 @@ class DeterministicTargets:
         policy: the one that learns.
         actions: all leaves are Boxes.
         noise: the noise on the target policy's actions is drawn from it.
+        own_policy: False: the policy that learns is its own target.
     """
 
     def __init__(
-        self, critics: StateActionCritics, policy: Policy, actions: JointActions, noise: torch.Generator
+        self,
+        critics: StateActionCritics,
+        policy: Policy,
+        actions: JointActions,
+        noise: torch.Generator,
+        *,
+        own_policy: bool = True,
     ) -> None:
-        self.critics, self.policy = Target(critics), Target(policy)
+        self.critics, self.policy = Target(critics), Target(policy) if own_policy else Itself(policy)
         self.policy.module.normalizer = policy.normalizer  # its statistics belong to both networks
         self._actions, self._noise = actions, noise
 
     def modules(self) -> dict[str, nn.Module]:
-        """Return both networks, for `Algorithm.modules()`."""
-        return {"critic_target": self.critics.module, "policy_target": self.policy.module}
+        """Return the networks that follow others, for `Algorithm.modules()`."""
+        own = {"policy_target": self.policy.module} if isinstance(self.policy, Target) else {}
+        return {"critic_target": self.critics.module, **own}
 
     def follow(self, tau: float) -> None:
-        """Move both towards the networks that learn."""
+        """Move them towards the networks that learn."""
         self.critics.follow(tau)
-        self.policy.follow(tau)
+        if isinstance(self.policy, Target):
+            self.policy.follow(tau)
+
+    @torch.no_grad()
+    def actions(self, batch: Batch, noise: Any, limit: Any) -> Tensor:
+        """Return the target policy's actions with noise for what follows, in [-1, 1], [B, d]; arguments as `values`."""
+        actions = most_likely(self.policy.module, batch.next_obs, self._actions)
+        if isinstance(noise, Tensor) or noise:
+            drawn = torch.randn(actions.shape, generator=self._noise, device=actions.device) * noise
+            actions = (actions + drawn.clamp_(-limit, limit)).clamp_(-1, 1)
+        return actions
 
     @torch.no_grad()
     def values(self, policy: Policy, batch: Batch, noise: Any, limit: Any) -> Tensor:
@@ -73,23 +91,24 @@ class DeterministicTargets:
             limit: the largest noise, in half-ranges.
         """
         critics = self.critics.module
-        actions = most_likely(self.policy.module, batch.next_obs, self._actions)
-        if isinstance(noise, Tensor) or noise:
-            drawn = torch.randn(actions.shape, generator=self._noise, device=actions.device) * noise
-            actions = (actions + drawn.clamp_(-limit, limit)).clamp_(-1, 1)
+        actions = self.actions(batch, noise, limit)
         features = critics.features(policy.normalized(batch.next_obs))
         least = critics.values(features, actions).squeeze(-1).amin(0)
         return torch.addcmul(batch.extra["reward"], batch.extra["discount"], least)
 
 
 def critic_and_policy_optimizer(
-    critics: nn.Module, policy: nn.Module, lr: float, critic_lr: float | None = None
+    critics: nn.Module, policy: nn.Module, lr: float, critic_lr: float | None = None, weight_decay: float = 0.0
 ) -> Adam:
-    """Return Adam with the groups `critic` and `policy`, for objectives that take turns; `critic_lr` None: `lr`."""
+    """Return Adam with the groups `critic` and `policy`, for objectives that take turns.
+
+    `critic_lr` None: `lr`. With a `weight_decay` it is AdamW (Loshchilov and Hutter, arXiv 1711.05101).
+    """
+    decay = {"weight_decay": weight_decay, "decoupled_weight_decay": True} if weight_decay else {}
     networks = {"critic": (critics, lr if critic_lr is None else critic_lr), "policy": (policy, lr)}
     return Adam(
         [
-            {"params": [p for p in network.parameters() if p.requires_grad], "lr": rate, "name": name}
+            {"params": [p for p in network.parameters() if p.requires_grad], "lr": rate, "name": name, **decay}
             for name, (network, rate) in networks.items()
         ]
     )

@@ -29,3 +29,10 @@ class Target(Generic[M]):
             torch._foreach_lerp_(self._followers, self._leaders, tau)
         for follower, leader in self._buffers:
             follower.copy_(leader)
+
+
+class Itself(Generic[M]):
+    """A network in the place of its target: what is computed with it is what it would compute now."""
+
+    def __init__(self, network: M) -> None:
+        self.module = network

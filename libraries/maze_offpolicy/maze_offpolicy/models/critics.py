@@ -200,8 +200,29 @@ def build_critics(
             "model.choice_features",
             "Next: leave it out, or use ppo or dqn.",
         )
-    leaves = critic_spaces(policy.observation_space, policy.action_space)
-    encoder: Any = getattr(policy, "encoder", None)
+    copies = 1 if make_memory is not None and share_memory else count  # what one memory reads is the same for all
+    encoder = getattr(policy, "encoder", None)
+    observations = critic_encoders(policy.observation_space, policy.action_space, encoder, copies)
+    return StateActionCritics(
+        observations, box_size, outputs, hidden, activation, count, norm, dropout, make_memory, share_memory
+    )
+
+
+def critic_encoders(
+    observation_space: Space[Any], action_space: Space[Any], encoder: nn.Module | None, count: int
+) -> FlatInput | tuple[nn.Module, ...]:
+    """Return what turns observations into features for `count` critics: one module for all, or a copy for each.
+
+    Args:
+        observation_space: of a single environment; critics also see the leaves for critics alone.
+        action_space: of a single environment.
+        encoder: the policy's; None: it has none.
+        count: number of copies.
+
+    Raises:
+        ConfigError: an observation is an image and the policy has no encoder to copy.
+    """
+    leaves = critic_spaces(observation_space, action_space)
     if encoder is None:
         images = [key for key, space in leaves.items() if is_image(space)]
         if images:
@@ -211,14 +232,9 @@ def build_critics(
                 "Give the policy an attribute `encoder`, or pass only the encoder to Maze.",
             )
     if encoder is None or isinstance(encoder, MlpEncoder):
-        observations: FlatInput | tuple[nn.Module, ...] = FlatInput(leaves)
-    else:
-        copies = 1 if make_memory is not None and share_memory else count  # what one memory reads is the same for all
-        unseen = {key: space for key, space in leaves.items() if is_for_critics(key)}
-        observations = tuple(_with_leaves(copy.deepcopy(encoder), unseen) for _ in range(copies))
-    return StateActionCritics(
-        observations, box_size, outputs, hidden, activation, count, norm, dropout, make_memory, share_memory
-    )
+        return FlatInput(leaves)
+    unseen = {key: space for key, space in leaves.items() if is_for_critics(key)}
+    return tuple(_with_leaves(copy.deepcopy(encoder), unseen) for _ in range(count))
 
 
 class _WithLeaves(nn.Module):

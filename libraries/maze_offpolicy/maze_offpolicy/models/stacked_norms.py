@@ -71,7 +71,7 @@ class StackedBatchRenorm(_Affine):
         scale, shift = self.parts(frozen)
         if not batch:
             return torch.addcmul(shift, values - self.mean, (self.variance + EPSILON).rsqrt() * scale)
-        mean, variance = _statistics(values)
+        mean, variance = batch_statistics(values)
         larger, further = self._correction(variance, mean)
         self._observe(variance, mean)
         scales, shifts = scale * larger, torch.addcmul(shift, further, scale)
@@ -95,8 +95,8 @@ class StackedBatchRenorm(_Affine):
 
 
 @torch.no_grad()
-def _statistics(values: Tensor) -> tuple[Tensor, Tensor]:
-    """[K, B, F] → mean and variance of each feature over the rows, [K, 1, F] both."""
+def batch_statistics(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of each feature of [K, B, F] over its rows, [K, 1, F] both, without gradient."""
     count, rows, features = values.shape
     mean, variance = values.new_zeros(count, 1, features), values.new_ones(count, 1, features)
     for network, its_mean, its_variance in zip(values, mean[:, 0], variance[:, 0], strict=True):
