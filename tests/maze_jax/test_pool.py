@@ -149,7 +149,8 @@ def test_other_numbers_of_environments_begin_new_episodes():
 def test_tensors_give_the_same_as_arrays():
     env, out = native(4, limit=9)
     tensors, seen = native(4, limit=9, tensors=True)
-    assert tensors.tensors() is not None and env.tensors() is None
+    assert tensors.tensors() is not None
+    assert env.tensors() is None
     tensors.reset(SEEDS, seen)
     assert same(played(env, out, 40, ACTIONS[:, :4]), played(tensors, seen, 40, ACTIONS[:, :4]))
 
@@ -187,14 +188,14 @@ def test_changing_shapes_and_types_are_refused():
 
 def test_what_jax_cannot_compile_is_refused():
     with pytest.raises(ConfigError, match="JAX cannot compile"):
-        pool(simulator=with_step(lambda o, key: o if o.reward > 0 else o))
+        pool(simulator=with_step(lambda o, key: o if o.reward > 0 else None))
 
 
 def test_numbers_that_are_none_end_the_run():
     import jax.numpy as jnp
 
     env, out = native(2, simulator=with_step(lambda outcome, key: outcome._replace(reward=jnp.nan)))
-    with pytest.raises(RunError, match="environment 0 .*reward that is not finite"):
+    with pytest.raises(RunError, match=r"environment 0 .*reward that is not finite"):
         env.step({"action": np.zeros(2, np.int64)}, out)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.base.terminal_text import shown
-from maze_core.plugins.config.external_fields import Outside
 from maze_jax import names
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ class JaxGamesConfig(PluginConfig):
 
     id: str = Field(min_length=1)
     """The game, such as `pgx:connect_four`."""
-    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
-    """Arguments of pgx's function that makes it."""
     flatten_boards: bool = True
     """Turn the planes of a board into a vector, as the model mlp needs."""
 
@@ -44,7 +41,7 @@ class JaxGamesSource(Plugin):
             raise ConfigError(f"{shown(config.id)} is no game of pgx", "env.id", "Such as pgx:connect_four.")
         from maze_jax.adapters.pgx import Game
 
-        return Game(config.id.removeprefix(_PREFIX), config.kwargs, config.flatten_boards)
+        return Game(config.id.removeprefix(_PREFIX), config.flatten_boards)
 
     @staticmethod
     def knows(env_id: str) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gymnasium import spaces
+
 from maze_jax.adapters.asked import built, chosen, no_parameters
 from maze_jax.simulator import Simulator, Transition
 from maze_jax.spaces import of_arrays
@@ -40,11 +42,4 @@ def simulator(name: str, kwargs: Mapping[str, Any], params: Mapping[str, Any]) -
         return Transition(after, after.observation, after.reward, after.is_termination(), after.is_truncation())
 
     _, first = jax.eval_shape(reset, jax.ShapeDtypeStruct((2,), "uint32"))
-    return Simulator(of_arrays(first), spaces_of(env), reset, step)
-
-
-def spaces_of(env: Any) -> Any:
-    """Return the action space: one of so many moves."""
-    from gymnasium import spaces
-
-    return spaces.Discrete(int(env.action_space.maximum) + 1)
+    return Simulator(of_arrays(first), spaces.Discrete(int(env.action_space.maximum) + 1), reset, step)
