@@ -203,7 +203,7 @@ class NativeVectorEnv:
     def state(self) -> dict[str, Any]:
         """Return the episode numbers, and what wrappers remember; of a `Resumable` environment also its own state."""
         state = {"native_episode": self._episode.copy(), "memory": self.memory()}
-        if self._resumable is not None and self._lengths.any():
+        if self._resumable is not None and self._resumable.begun:
             own = {"length": self._lengths.copy(), "return": self._returns.copy(), "arrays": self._resumable.saved()}
             state["native"] = own
         return state

@@ -43,8 +43,15 @@ class Resumable:
     """The state of an environment that saves its own, with the sums of its unfinished episodes."""
 
     def __init__(self, env: ResumableEnv, num_envs: int) -> None:
-        self._num_envs = num_envs
-        self.begin, self.saved, self._load = env.begin, env.saved, env.load
+        self._env, self._num_envs = env, num_envs
+        self.saved = env.saved
+        self.begun = False
+        """True once there are episodes, whose state can be saved."""
+
+    def begin(self, seeds: EpisodeSeeds, episodes: np.ndarray) -> None:
+        """Let the next reset begin these episodes [N]."""
+        self._env.begin(seeds, episodes)
+        self.begun = True
 
     def continued(self, state: Mapping[str, Any], seeds: EpisodeSeeds) -> tuple[np.ndarray, np.ndarray, Any]:
         """Restore the environments; return the lengths [N] and returns [N] of the episodes, and the observations.
@@ -55,7 +62,9 @@ class Resumable:
         rows = (self._num_envs,)
         form = {"length": Array(np.dtype(np.int64), rows, 0, 2**53), "return": Array(np.dtype(np.float64), rows)}
         check_state(state, {**form, "arrays": {}}, "native")
-        return state["length"], state["return"], self._load(state["arrays"], seeds, _PLACE)
+        observation = self._env.load(state["arrays"], seeds, _PLACE)
+        self.begun = True
+        return state["length"], state["return"], observation
 
 
 def resumable(env: NativeEnv) -> Resumable | None:

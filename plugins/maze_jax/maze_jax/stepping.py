@@ -26,7 +26,7 @@ class Running(NamedTuple):
 
     state: Any
     key: Array
-    """uint32 [N, 2]: random numbers of the steps to come."""
+    """uint32 [N, 2]: with the number of a step, the key of its random numbers; the same throughout an episode."""
     observation: Any
     length: Array
     """int32 [N], steps taken in the episode."""
@@ -97,8 +97,8 @@ class Stepping:
 
     def _stepped(self, running: Running, actions: Any, seeds: Any, numbers: Any) -> tuple[Running, Outcome]:
         jax, jnp = self._jax, self._jax.numpy
-        state, key, observation, reward, terminated, truncated = jax.vmap(self._one)(
-            running.state, running.key, actions
+        state, observation, reward, terminated, truncated = jax.vmap(self._one)(
+            running.state, running.key, running.length, actions
         )
         length = running.length + 1
         if self._limit is not None:
@@ -106,17 +106,18 @@ class Stepping:
         truncated &= ~terminated
         over = terminated | truncated
         episode = running.episode + over
-        after = Running(state, key, observation, length, episode)
+        after = Running(state, running.key, observation, length, episode)
         following = seeds[jnp.arange(len(over)), jnp.clip(episode - numbers, 0, seeds.shape[1] - 1)]
         return self._renewed(after, over, following), Outcome(reward, terminated, truncated, observation)
 
-    def _one(self, state: Any, key: Any, action: Any) -> tuple[Any, ...]:
+    def _one(self, state: Any, key: Any, length: Any, action: Any) -> tuple[Any, ...]:
         jax, jnp = self._jax, self._jax.numpy
-        key, own = jax.random.split(key)
+        # Not carried on from step to step, so that what draws no random numbers does not pay for them.
+        own = jax.random.fold_in(key, length)
         after, observation, reward, terminated, truncated = self._simulator.step(own, state, action)
         flags = (jnp.asarray(flag).astype(bool) for flag in (terminated, truncated))
         number = jnp.asarray(reward).astype(jnp.float32)
-        return _strong(jax, after), key, self._fitting(observation), number, *flags
+        return _strong(jax, after), self._fitting(observation), number, *flags
 
     def _renewed(self, running: Running, over: Any, seeds: Any) -> Running:
         """Return the episodes, of which those that are over begin anew with these seeds [N]."""
@@ -156,7 +157,7 @@ class Stepping:
             state, key = (jax.tree.map(lambda leaf: leaf.update(shape=leaf.shape[1:]), each) for each in before[:2])
             action = jax.eval_shape(lambda: _zeros(jnp, self._simulator.action_space))
             traced = jax.make_jaxpr(self._one, return_shape=True)
-            program, (after, _, _, reward, terminated, truncated) = traced(state, key, action)
+            program, (after, _, reward, terminated, truncated) = traced(state, key, 0, action)
         except ConfigError:
             raise
         except Exception as error:
