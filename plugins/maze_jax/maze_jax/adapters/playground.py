@@ -15,7 +15,7 @@ from gymnasium import spaces
 from maze_jax.adapters.asked import built, chosen, no_parameters
 from maze_jax.adapters.brax import of_states
 from maze_jax.simulator import Simulator, Transition
-from maze_jax.start import imported, jax_for
+from maze_jax.start import imported, jax_for, on_cpu
 
 _LIMIT = 1000
 _CRITIC = {"state": "observation", "privileged_state": "critic"}
@@ -32,8 +32,11 @@ def simulator(name: str, kwargs: Mapping[str, Any], params: Mapping[str, Any]) -
     registry = imported("mujoco_playground", "playground").registry
     no_parameters("playground", params)
     known = chosen("playground", name, registry.ALL_ENVS)
-    env = built("playground", lambda name, **given: registry.load(name, config_overrides=given), known, kwargs)
-    limit = registry.get_default_config(known).get("episode_length", _LIMIT)
+    default, given = registry.get_default_config(known), dict(kwargs)
+    if "impl" in default and on_cpu():
+        given.setdefault("impl", "jax")  # the other way of simulating, Warp, needs a GPU
+    env = built("playground", lambda name, **given: registry.load(name, config_overrides=given), known, given)
+    limit = default.get("episode_length", _LIMIT)
     return _with_critic(of_states(env, int(kwargs.get("episode_length", limit))))
 
 
