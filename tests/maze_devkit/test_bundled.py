@@ -12,7 +12,7 @@ from maze_devkit.kit import checks, examine_all
 
 from maze_core.plugins import discovery
 
-EXTRAS = ("envpool", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
+EXTRAS = ("envpool", "gymnax", "pgx", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
 """Packages that an installation may do without."""
 OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "sac"]
 LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)

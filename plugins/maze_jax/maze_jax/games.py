@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.base.terminal_text import shown
@@ -21,6 +21,8 @@ class JaxGamesConfig(PluginConfig):
 
     id: str = Field(min_length=1)
     """The game, such as `pgx:connect_four`."""
+    max_episode_steps: PositiveInt | None = None
+    """Moves after which a game is truncated for all players; none: pgx's own end."""
     flatten_boards: bool = True
     """Turn the planes of a board into a vector, as the model mlp needs."""
 
@@ -41,7 +43,12 @@ class JaxGamesSource(Plugin):
             raise ConfigError(f"{shown(config.id)} is no game of pgx", "env.id", "Such as pgx:connect_four.")
         from maze_jax.adapters.pgx import Game
 
-        return Game(config.id.removeprefix(_PREFIX), config.flatten_boards)
+        game = Game(config.id.removeprefix(_PREFIX), config.flatten_boards)
+        if config.max_episode_steps is None:
+            return game
+        from maze_core.envs.several.agents import LimitedAgents
+
+        return LimitedAgents(game, config.max_episode_steps)
 
     @staticmethod
     def knows(env_id: str) -> bool:
