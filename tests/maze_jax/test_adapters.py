@@ -22,8 +22,9 @@ def made(env_id, **parameters):
 def walked(simulator, steps, choose, limit=None, seed=0):
     """Return rewards, flags and lengths of one environment's steps: `choose` takes the observation."""
     from maze_jax.pool import Pool
+    from maze_jax.stepping import Stepping
 
-    pool = Pool(simulator, 1, simulator.limit if limit is None else limit, 0, False)
+    pool = Pool(Stepping(simulator, 1, simulator.limit if limit is None else limit), 0, False)
     observation, _ = pool.reset(seed=seed)
     found = []
     for _ in range(steps):

@@ -18,8 +18,9 @@ SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 
 def pool(num_envs=4, limit=None, tensors=False, simulator=None):
     from maze_jax.pool import Pool
+    from maze_jax.stepping import Stepping
 
-    return Pool(counter() if simulator is None else simulator, num_envs, limit, 0, tensors)
+    return Pool(Stepping(counter() if simulator is None else simulator, num_envs, limit), 0, tensors)
 
 
 def native(num_envs=4, reset=True, **options):

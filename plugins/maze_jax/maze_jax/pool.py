@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -13,9 +13,6 @@ from gymnasium.vector.utils import batch_space
 from maze_core import RunError
 from maze_core.base.saved_state import Array, check_state
 from maze_jax.stepping import Running, Stepping
-
-if TYPE_CHECKING:
-    from maze_jax.simulator import Simulator
 
 Seeds = Callable[[int, int], int]
 """From the number of an environment and that of an episode to the episode's seed."""
@@ -30,23 +27,18 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
     device, shared by DLPack.
 
     Args:
-        simulator: one environment.
-        num_envs: N.
-        limit: steps after which an episode is truncated; None: the simulator alone decides.
+        stepping: the compiled functions of N copies of a simulator.
         seed: decides the episodes where `begin` does not.
         tensors: take and return tensors of torch.
-
-    Raises:
-        ConfigError: the simulator is not pure, cannot be compiled, or the shapes of what it returns change.
     """
 
-    def __init__(self, simulator: Simulator, num_envs: int, limit: int | None, seed: int, tensors: bool) -> None:
-        self.num_envs = num_envs
+    def __init__(self, stepping: Stepping, seed: int, tensors: bool) -> None:
+        self.num_envs = num_envs = stepping.num_envs
+        simulator, self._stepping = stepping.simulator, stepping
         self.metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_observation_space, self.single_action_space = simulator.observation_space, simulator.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._stepping = Stepping(simulator, num_envs, limit)
         self._seeds = _drawn(seed, num_envs)
         self._next: np.ndarray | None = np.zeros(num_envs, np.int32)
         """The episodes that the next reset begins; None: those after the current ones."""

@@ -15,6 +15,7 @@ from maze_jax import names
 
 if TYPE_CHECKING:
     from maze_jax.simulator import Simulator
+    from maze_jax.stepping import Stepping
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 
@@ -43,20 +44,31 @@ class JaxSource(Plugin):
 
     Config: ClassVar[type[PluginConfig]] = JaxConfig
 
+    def __init__(self, config: JaxConfig) -> None:
+        super().__init__(config)
+        self._compiled: dict[tuple[str, int], Stepping] = {}
+        """By configuration and number of environments: what was built before is not compiled again."""
+
     @hookimpl
     def make_vector_env(self, config: JaxConfig, num_envs: int, seed: int, purpose: str) -> VectorEnv:
         """Build the environments."""
-        simulator = simulator_of(config)
+        key = config.model_dump_json(), num_envs
+        if key not in self._compiled:
+            self._compiled[key] = self._built(config, num_envs, purpose)
         from maze_jax.pool import Pool
         from maze_jax.start import on_cpu
 
-        if purpose == "check":
-            from maze_jax.purity import check_repeats
+        return Pool(self._compiled[key], seed, not on_cpu() if config.tensors is None else config.tensors)
 
+    def _built(self, config: JaxConfig, num_envs: int, purpose: str) -> Stepping:
+        simulator = simulator_of(config)
+        from maze_jax.purity import check_repeats
+        from maze_jax.stepping import Stepping
+
+        if purpose == "check" and not self._compiled:
             check_repeats(simulator)
         limit = simulator.limit if config.max_episode_steps is None else config.max_episode_steps
-        tensors = not on_cpu() if config.tensors is None else config.tensors
-        return Pool(simulator, num_envs, limit, seed, tensors)
+        return Stepping(simulator, num_envs, limit)
 
     @staticmethod
     def knows(env_id: str) -> bool:

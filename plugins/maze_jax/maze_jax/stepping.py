@@ -62,7 +62,7 @@ class Stepping:
     def __init__(self, simulator: Simulator, num_envs: int, limit: int | None) -> None:
         import jax
 
-        self._jax, self._simulator, self.num_envs, self._limit = jax, simulator, num_envs, limit
+        self._jax, self.simulator, self.num_envs, self._limit = jax, simulator, num_envs, limit
         self._checked()
 
     @cached_property
@@ -92,7 +92,7 @@ class Stepping:
 
     def _first(self, seed: Any) -> tuple[Any, Any, Any]:
         key, own = self._jax.random.split(self._jax.random.PRNGKey(seed))
-        state, observation = self._simulator.reset(own)
+        state, observation = self.simulator.reset(own)
         return _strong(self._jax, state), key, self._fitting(observation)
 
     def _stepped(self, running: Running, actions: Any, seeds: Any, numbers: Any) -> tuple[Running, Outcome]:
@@ -114,7 +114,7 @@ class Stepping:
         jax, jnp = self._jax, self._jax.numpy
         # Not carried on from step to step, so that what draws no random numbers does not pay for them.
         own = jax.random.fold_in(key, length)
-        after, observation, reward, terminated, truncated = self._simulator.step(own, state, action)
+        after, observation, reward, terminated, truncated = self.simulator.step(own, state, action)
         flags = (jnp.asarray(flag).astype(bool) for flag in (terminated, truncated))
         number = jnp.asarray(reward).astype(jnp.float32)
         return _strong(jax, after), self._fitting(observation), number, *flags
@@ -140,7 +140,7 @@ class Stepping:
 
     def _fitting(self, observation: Any) -> Any:
         """Return an observation with the types that its space declares; booleans are numbers there."""
-        jnp, space = self._jax.numpy, self._simulator.observation_space
+        jnp, space = self._jax.numpy, self.simulator.observation_space
         for path, leaf, value in leaves(space, observation):
             if value is None or tuple(jnp.shape(value)) != tuple(leaf.shape or ()):
                 found = "nothing" if value is None else f"shape {tuple(jnp.shape(value))}"
@@ -155,7 +155,7 @@ class Stepping:
         try:
             before = self.form
             state, key = (jax.tree.map(lambda leaf: leaf.update(shape=leaf.shape[1:]), each) for each in before[:2])
-            action = jax.eval_shape(lambda: _zeros(jnp, self._simulator.action_space))
+            action = jax.eval_shape(lambda: _zeros(jnp, self.simulator.action_space))
             traced = jax.make_jaxpr(self._one, return_shape=True)
             program, (after, _, reward, terminated, truncated) = traced(state, key, 0, action)
         except ConfigError:
