@@ -3,7 +3,7 @@
 # make setup-ray   also install what runs on Ray: clusters, RLlib
 # make setup-loggers   also install the loggers for Weights & Biases and MLflow
 # make setup-envpool   also install EnvPool
-# make setup-jax       also install JAX, gymnax and pgx
+# make setup-jax       also install JAX and gymnax
 # make site    also install what builds the documentation as a site, and build it into build/site
 # make help    all targets
 
@@ -61,12 +61,13 @@ $(ENVPOOL_STAMP): $(STAMP) plugins/maze_envpool/pyproject.toml
 		--editable "./plugins/maze_envpool[envpool]"
 	@touch $(ENVPOOL_STAMP)
 
-setup-jax: $(JAX_STAMP) ## also install JAX, gymnax and pgx (500 MB)
+setup-jax: $(JAX_STAMP) ## also install JAX and gymnax (500 MB)
 
-# gymnax is installed without what it asks for: it forbids the newest gymnasium, which it works with.
+# gymnax is installed without what it asks for: it forbids the newest gymnasium, which it works with. pgx is left out: it
+# installs a package called tests.
 $(JAX_STAMP): $(STAMP) plugins/maze_jax/pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
-		--editable "./plugins/maze_jax[pgx]" flax seaborn six
+		--editable "./plugins/maze_jax[jax]" flax seaborn six
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps gymnax
 	@touch $(JAX_STAMP)
 

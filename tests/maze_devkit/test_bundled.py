@@ -12,7 +12,7 @@ from maze_devkit.kit import checks, examine_all
 
 from maze_core.plugins import discovery
 
-EXTRAS = ("envpool", "gymnax", "pgx", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
+EXTRAS = ("envpool", "gymnax", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
 """Packages that an installation may do without."""
 OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", "ppo", "sac"]
 LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
@@ -111,7 +111,10 @@ def _missing(claim):
     requires = {re.split(r"[^\w-]", line)[0] for line in metadata.requires(claim.distribution) or []}
     if claim.distribution == discovery.CORE:
         return []
-    return [name for name in EXTRAS if name in requires and find_spec(name) is None]
+    own = (
+        {"pgx"} if claim.name == "jax_games" else requires - {"pgx"}
+    )  # pgx brings a package `tests`, which hides this one
+    return [name for name in (*EXTRAS, "pgx") if name in own and find_spec(name) is None]
 
 
 def _inapplicable(title, claim):
