@@ -92,6 +92,7 @@ INAPPLICABLE = {
     "env cutting_2d": ("time_limit", "vector_env"),
     "env factory": ("vector_env",),
     "env gymnasium": ("vector_env",),
+    "env jax_games": ("chance", "time_limit", "vector_env"),
     "env pettingzoo": ("chance", "time_limit", "vector_env"),
     "teacher uniform": ("altered_states",),
     "wrapper normalize_reward": ("gymnasium",),
@@ -111,9 +112,8 @@ def _missing(claim):
     requires = {re.split(r"[^\w-]", line)[0] for line in metadata.requires(claim.distribution) or []}
     if claim.distribution == discovery.CORE:
         return []
-    own = (
-        {"pgx"} if claim.name == "jax_games" else requires - {"pgx"}
-    )  # pgx brings a package `tests`, which hides this one
+    # Both sources of maze-jax are of one distribution; pgx is rarely there, since its package `tests` hides this one.
+    own = {"pgx"} if claim.name == "jax_games" else requires - {"pgx"}
     return [name for name in (*EXTRAS, "pgx") if name in own and find_spec(name) is None]
 
 
