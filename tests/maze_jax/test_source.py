@@ -108,7 +108,16 @@ def test_cart_pole_falls_or_is_cut_as_gymnasium_says():
 
 @needs_gymnax
 def test_a_killed_run_goes_on_exactly(goes_on_exactly):
-    goes_on_exactly("gymnax:CartPole-v1", "ppo", {"env.max_episode_steps": 30})
+    values = {
+        "algorithm.num_envs": 3,
+        "algorithm.n_rollout_steps": 8,
+        "algorithm.epoch_length": 1,
+        "algorithm.n_epochs": 4,
+        "algorithm.n_optimization_epochs": 2,
+        "evaluation.n_episodes": 1,
+        "env.max_episode_steps": 30,
+    }
+    goes_on_exactly("gymnax:CartPole-v1", "ppo", values)
 
 
 @needs_gymnax
