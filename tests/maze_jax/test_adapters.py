@@ -143,8 +143,8 @@ def test_navix_ends_at_the_goal_and_is_cut_at_its_limit():
     """In the empty room the goal is two steps ahead, a turn, and two steps: 0 and 1 turn, 2 goes."""
     room = made("navix:Navix-Empty-5x5-v0", kwargs={"max_steps": 20})
     path = iter([2, 2, 1, 2, 2])
-    steps = walked(room, 4, lambda _: np.array([next(path)]))
-    assert [flags for _, *flags in steps] == [[False, False]] * 3 + [[True, False]]
+    steps = walked(room, 5, lambda _: np.array([next(path)]))
+    assert [flags for _, *flags in steps] == [[False, False]] * 4 + [[True, False]]
     assert steps[-1][0] > 0
     turning = walked(room, 20, lambda _: np.array([0]))
     assert [flags for _, *flags in turning] == [[False, False]] * 19 + [[False, True]]
