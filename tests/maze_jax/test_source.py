@@ -113,7 +113,9 @@ def test_a_killed_run_goes_on_exactly(goes_on_exactly):
         "algorithm.n_rollout_steps": 8,
         "algorithm.epoch_length": 1,
         "algorithm.n_epochs": 4,
-        "algorithm.n_optimization_epochs": 2,
+        "algorithm.n_optimization_epochs": 1,
+        "algorithm.lr_schedule": "constant",
+        "callbacks.tensorboard": None,
         "evaluation.n_episodes": 1,
         "env.max_episode_steps": 30,
     }
