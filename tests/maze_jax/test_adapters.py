@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.plugins.config.plain_yaml import parse_value
 from tests.maze_jax.simulators import needs_jax
 
 pytestmark = needs_jax
@@ -165,7 +164,7 @@ def test_brax_falls_or_is_cut():
 @has("mujoco_playground")
 @pytest.mark.slow
 def test_playground_is_cut_after_its_length():
-    pole = made("playground:CartpoleBalance", kwargs=parse_value("{episode_length: 4}"))
+    pole = made("playground:CartpoleBalance", kwargs={"episode_length": 4})
     steps = walked(pole, 4, lambda _: np.zeros((1, 1), np.float32))
     assert [flags for _, *flags in steps] == [[False, False]] * 3 + [[False, True]]
 
