@@ -3,6 +3,7 @@
 # make setup-ray   also install what runs on Ray: clusters, RLlib
 # make setup-loggers   also install the loggers for Weights & Biases and MLflow
 # make setup-envpool   also install EnvPool
+# make setup-jax       also install JAX and gymnax
 # make site    also install what builds the documentation as a site, and build it into build/site
 # make help    all targets
 
@@ -16,13 +17,14 @@ STAMP  := $(VENV)/.installed
 RAY_STAMP := $(VENV)/.installed-ray
 LOGGERS_STAMP := $(VENV)/.installed-loggers
 ENVPOOL_STAMP := $(VENV)/.installed-envpool
+JAX_STAMP := $(VENV)/.installed-jax
 SITE_STAMP := $(VENV)/.installed-site
 DIST_STAMP := $(VENV)/.installed-dist
 space  := $(subst ,, )
 # With it, every process that a target starts would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site setup-dist train test test-slow test-lowest test-newest lint types docs site gallery bench zoo dist check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool setup-jax setup-site setup-dist train test test-slow test-lowest test-newest lint types docs site gallery bench zoo dist check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,6 +60,16 @@ $(ENVPOOL_STAMP): $(STAMP) plugins/maze_envpool/pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
 		--editable "./plugins/maze_envpool[envpool]"
 	@touch $(ENVPOOL_STAMP)
+
+setup-jax: $(JAX_STAMP) ## also install JAX and gymnax (500 MB)
+
+# gymnax is installed without what it asks for: it forbids the newest gymnasium, which it works with. pgx is left out: it
+# installs a package called tests.
+$(JAX_STAMP): $(STAMP) plugins/maze_jax/pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		--editable "./plugins/maze_jax[jax]" flax seaborn six
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps gymnax
+	@touch $(JAX_STAMP)
 
 setup-site: $(SITE_STAMP) ## also install what builds the documentation as a site (about 110 MB)
 

@@ -29,6 +29,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "appo impala"},
     "maze-imitation": {"algorithm": "airl gail"},
+    "maze-jax": {"env": "jax jax_games"},
     "maze-learners": {},
     "maze-local": {"runner": "local"},
     "maze-loggers": {},

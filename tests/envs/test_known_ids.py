@@ -45,6 +45,7 @@ BRINGS = {
     "maze-pettingzoo", "mpe2:simple_tag_v3": "maze-pettingzoo", "pettingzoo.classic:tictactoe_v3": "maze-pettingzoo",
     "magent2.environments:battle_v4": "maze-pettingzoo", f"{HERE}:Auction": "maze-pettingzoo",
     f"{HERE}:games": "maze-pettingzoo", "pettingzoo": "maze-pettingzoo", "cutting_2d": "maze-cutting-2d",
+    "gymnax:CartPole-v1": "maze-jax", "pgx:chess": "maze-jax",
     "envpool:Pong-v5": "maze-envpool", "envpool:Ant-v4": "maze-envpool", "ALE/Pong-v5": "maze-atari",
     "ALE/MontezumaRevenge-v5": "maze-atari", "PongNoFrameskip-v4": "maze-atari", "Breakout-v4": "maze-atari",
 }  # fmt: skip

@@ -24,11 +24,14 @@ SOURCES = {
     "agents together": {"name": "pettingzoo", "id": "mpe/simple_spread_v3"},
     "agents in turn": {"name": "pettingzoo", "id": "connect_four_v3"},
     "envpool": {"name": "envpool", "id": "CartPole-v1"},
+    "jax": {"name": "jax", "id": "gymnax:CartPole-v1"},
+    "jax_games": {"name": "jax_games", "id": "pgx:tic_tac_toe"},
     "atari": {"name": "atari", "id": "ALE/Pong-v5", "height": 36, "width": 36},
     "cutting_2d": {"name": "cutting_2d"},
     "cutting_2d in turns": {"name": "cutting_2d", "form": "structured"},
 }
-NEEDS = {"mpe/simple_spread_v3": "mpe2", "connect_four_v3": "pettingzoo.classic", "envpool": "envpool"}
+NEEDS = {"mpe/simple_spread_v3": "mpe2", "connect_four_v3": "pettingzoo.classic", "envpool": "envpool",
+         "jax": "gymnax", "jax_games": "pgx"}  # fmt: skip
 LIMIT = 3
 """Shorter than any game, so that a random policy shows it."""
 

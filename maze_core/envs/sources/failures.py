@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _SOURCES = {
     "pettingzoo": r"(pettingzoo|mpe2|magent2)(\.\w+)*:.+|([a-z]+/)?[a-z][a-z0-9_]*_v\d+",
     "envpool": r"envpool:.+",
+    "jax": r"(gymnax|brax|playground|jumanji|craftax|navix):.+",
+    "jax_games": r"pgx:.+",
     "atari": r"ALE/.+|[A-Z][A-Za-z]+(NoFrameskip|Deterministic|-ram\w*)-v\d|"
     r"(Pong|Breakout|SpaceInvaders|Qbert|Seaquest|BeamRider|MsPacman|Enduro|Asteroids|Freeway|MontezumaRevenge|Boxing|"
     r"Alien|Assault)-v\d",
@@ -58,7 +60,7 @@ _GAME = re.compile(r"([A-Z][A-Za-z]+?)(NoFrameskip|Deterministic|-ram\w*)?-v\d")
 
 def missing_source(env_id: str) -> str:
     """Return how to install the env source that has an id; empty where it is installed, or none has it."""
-    if env_id in ("atari", "cutting_2d", "envpool", "pettingzoo"):
+    if env_id in ("atari", "cutting_2d", "envpool", "jax", "jax_games", "pettingzoo"):
         return discovery.missing("env", env_id)
     found = (name for name, form in _SOURCES.items() if re.fullmatch(form, env_id))
     return next(filter(None, (discovery.missing("env", name) for name in found)), "")

@@ -72,18 +72,18 @@ class EnvList:
     problems: list[str]
 
 
-def list_environments(text: str = "") -> EnvList:
+def list_environments(text: str = "", env_source: str | None = None) -> EnvList:
     """Return the environments whose id or env source contains `text`, in any case.
 
     `module:text` imports this module, and looks among the environments that need it. Spaces are filled in where at most
-    `BUILT` environments fit.
+    `BUILT` environments fit. `env_source`: only those of this env source.
 
     Raises:
-        ConfigError: the module that `text` names cannot be imported.
+        ConfigError: the module that `text` names cannot be imported, or there is no such env source.
     """
     permit(text + "_" if text.endswith(":") else text)
     problems: list[str] = []
-    found = [each for each in _offered(text, problems) if _fits(each, text)]
+    found = [each for each in _offered(text, problems, env_source) if _fits(each, text)]
     found.sort(key=lambda each: (each.env_source, each.id.lower()))
     wanted = {(each.env_source, bool(each.id)) for each in found}
     read = reading_once()
@@ -107,9 +107,11 @@ def _fits(listed: Listed, text: str) -> bool:
     return text.lower() in listed.id.lower() or text.lower() in listed.env_source.lower()
 
 
-def _offered(text: str, problems: list[str]) -> Iterator[Listed]:
+def _offered(text: str, problems: list[str], env_source: str | None) -> Iterator[Listed]:
     module, colon, _ = text.rpartition(":")
-    for name in discovery.names("env"):
+    if env_source is not None:
+        discovery.load("env", env_source)  # says what is wrong with the name
+    for name in discovery.names("env") if env_source is None else [env_source]:
         if name == "gymnasium":
             yield from (Listed(name, env_id) for env_id in _registered(module if colon else "", problems))
             continue

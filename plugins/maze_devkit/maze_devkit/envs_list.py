@@ -23,6 +23,9 @@ def list_(
         str,
         typer.Argument(metavar="[TEXT]", help="Part of an id or an env source; module:TEXT.", show_default=False),
     ] = "",
+    env_source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those of this env source plugin.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List environments whose id or env source contains TEXT, with their presets, and the spaces if they are few.
@@ -35,6 +38,7 @@ def list_(
       maze envs list
       maze envs list lunar
       maze envs list minigrid:Empty
+      maze envs list --env-source jax
       maze envs list my_envs: --json
     """
     from dataclasses import asdict
@@ -42,7 +46,7 @@ def list_(
     from maze_devkit.environment_list import list_environments
 
     allow_local_modules()
-    found = list_environments(text)
+    found = list_environments(text, env_source)
     if as_json:
         output.print_json([asdict(each) for each in found.environments])
     else:

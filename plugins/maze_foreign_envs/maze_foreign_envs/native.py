@@ -33,6 +33,7 @@ from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers import lasting_layers, recall, remembered, vector_reward_meter
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
+from maze_foreign_envs.resumed import resumable
 from maze_foreign_envs.tensor_envs import OnHost
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ class NativeVectorEnv:
     - SAME_STEP: the last observation of an episode comes from `info["final_obs"]`.
     - DISABLED: this class resets ended environments, with the seed of their next episode.
 
-    In the first two modes an environment seeds its later episodes itself. In SAME_STEP mode gymnasium's
-    SyncVectorEnv returns the last observation uncopied: environments that overwrite theirs need another mode.
+    In the first two modes an environment seeds its later episodes itself, unless it is `Resumable`: then each episode
+    has the seed of its number, and the state of the environments is part of the saved one. In SAME_STEP mode
+    gymnasium's SyncVectorEnv returns the last observation uncopied: environments that overwrite theirs need another.
 
     Args:
         env: the environment.
@@ -80,6 +82,7 @@ class NativeVectorEnv:
         self._of_rows = [lasting_layers(each) for each in inside]
         self._events = events_of_rows(env, env.num_envs)
         self._has_events = any(self._events)
+        self._resumable = resumable(env)
         self._by_step = [each for row in self._events for each in row if each.by_step]
         # Refuses masks that would be ignored.
         self._masked = bool(mask_leaves(self.observation_space, self.action_space))
@@ -198,12 +201,23 @@ class NativeVectorEnv:
         return valid, episodes
 
     def state(self) -> dict[str, Any]:
-        """Return the episode numbers, and what wrappers remember; a native environment cannot be replayed."""
-        return {"native_episode": self._episode.copy(), "memory": self.memory()}
+        """Return the episode numbers, and what wrappers remember; of a `Resumable` environment also its own state."""
+        state = {"native_episode": self._episode.copy(), "memory": self.memory()}
+        if self._resumable is not None and self._resumable.begun:
+            own = {"length": self._lengths.copy(), "return": self._returns.copy(), "arrays": self._resumable.saved()}
+            state["native"] = own
+        return state
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
-        """Begin new episodes everywhere, numbered after the recorded ones, and warn that they are new."""
+        """Go on with a `Resumable` environment; else begin episodes, numbered after the recorded, and warn of it."""
         recorded = np.asarray(state[episode_key(state)], np.int64)
+        if self._resumable is not None and "native" in state and len(recorded) == self.num_envs:
+            self._seeds = seeds
+            self.load_memory(state["memory"])
+            self._begin(recorded.copy())
+            self._lengths[:], self._returns[:], observation = self._resumable.continued(state["native"], seeds)
+            self._write(observation, out)
+            return
         following = recorded.max(initial=-1) + 1
         warnings.warn(
             "a natively vectorised environment cannot return to a recorded state: its unfinished episodes are "
@@ -241,8 +255,12 @@ class NativeVectorEnv:
         self._info.begin()
 
     def _reset_all(self, out: Tree) -> None:
-        seeds: Any = self._episode_seeds()
-        observation = self._begun(seed=seeds if self._many_seeds else seeds[0])
+        seeds: Any = None
+        if self._resumable is not None:
+            self._resumable.begin(self._seeds, self._episode)
+        else:
+            seeds = self._episode_seeds()
+        observation = self._begun(seed=seeds if self._many_seeds or seeds is None else seeds[0])
         self._observations.check(observation, (self.num_envs,))
         self._write(observation, out)
         self._clear_events(range(self.num_envs))

@@ -1,0 +1,1 @@
+"""Simulators in JAX for Maze: many environments stepped by one compiled call."""

@@ -1,0 +1,1 @@
+"""One module for each library: its environments as functions that know nothing of it."""
