@@ -47,8 +47,8 @@ computes them from the same scores, normalised by its own table `atari`. In brac
 prints it: all eighteen figures are the same in all of their digits.
 
 Made by `python benchmarks/aggregates.py` from the files `results/data/*.json` of
-[IRIS](https://github.com/eloialonso/iris) and [DIAMOND](https://github.com/eloialonso/diamond). A test computes the row
-of DIAMOND again, from a CSV file, as `maze runs aggregate --csv FILE --normalize atari` does
+[IRIS](https://github.com/eloialonso/iris) and [DIAMOND](https://github.com/eloialonso/diamond). `maze runs aggregate
+--csv FILE --normalize atari` does the same for any CSV file
 ([runs of other programs](../guide/comparing.md#runs-of-other-programs)).
 """
 INTERVALS = """
