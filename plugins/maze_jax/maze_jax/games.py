@@ -11,7 +11,7 @@ from maze_core.base.terminal_text import shown
 from maze_jax import names
 
 if TYPE_CHECKING:
-    from maze_core.envs.several.agents import MultiAgentEnv
+    from maze_actors.agents import MultiAgentEnv
 
 _PREFIX = "pgx:"
 
@@ -46,7 +46,7 @@ class JaxGamesSource(Plugin):
         game = Game(config.id.removeprefix(_PREFIX), config.flatten_boards)
         if config.max_episode_steps is None:
             return game
-        from maze_core.envs.several.agents import LimitedAgents
+        from maze_actors.agents import LimitedAgents
 
         return LimitedAgents(game, config.max_episode_steps)
 

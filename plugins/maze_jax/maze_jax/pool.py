@@ -171,9 +171,9 @@ class _Tensors:
 
     def given(self, tree: Any) -> Any:
         """Return arrays of JAX as tensors, which share their memory."""
-        import torch
+        import torch.utils.dlpack
 
-        return torch.from_dlpack(tree) if hasattr(tree, "dtype") else _inside(self.given, tree)
+        return torch.utils.dlpack.from_dlpack(tree) if hasattr(tree, "dtype") else _inside(self.given, tree)
 
     def any(self, terminated: Any, truncated: Any) -> bool:
         """Return True: nobody waits for the device to see whether an episode has ended."""

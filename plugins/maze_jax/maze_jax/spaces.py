@@ -32,8 +32,8 @@ def box(low: Any, high: Any, shape: Any, dtype: Any) -> Space[Any]:
         below, above = np.where(below <= -largest, -np.inf, below), np.where(above >= largest, np.inf, above)
         return spaces.Box(below.astype(np.float32), above.astype(np.float32), shape, np.float32)
     whole = np.iinfo(kind)
-    bounds = [np.clip(bound, whole.min, whole.max).astype(kind) for bound in (below, above)]
-    return spaces.Box(*bounds, shape, kind.type)
+    least, most = (np.clip(bound, whole.min, whole.max).astype(kind) for bound in (below, above))
+    return spaces.Box(least, most, shape, kind.type)
 
 
 def of_arrays(tree: Any, declared: Space[Any] | None = None) -> Space[Any]:

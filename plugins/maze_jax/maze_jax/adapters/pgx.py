@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
+from maze_actors.agents import MultiAgentEnv, Round
 
 from maze_core.envs.masks import MASK
-from maze_core.envs.several.agents import MultiAgentEnv, Round
 from maze_jax.adapters.asked import built, chosen
 from maze_jax.start import imported, jax_for
 
