@@ -22,6 +22,7 @@ TOOLS = (
     "maze_es",
     "maze_export",
     "maze_foreign_envs",
+    "maze_jax",
     "maze_learners",
     "maze_minari",
     "maze_notebook",
