@@ -200,6 +200,7 @@ def test_numbers_that_are_none_end_the_run():
         env.step({"action": np.zeros(2, np.int64)}, out)
 
 
+@pytest.mark.slow
 def test_an_environment_that_is_not_pure_is_found():
     import jax
     import jax.numpy as jnp

@@ -107,6 +107,7 @@ def test_cart_pole_falls_or_is_cut_as_gymnasium_says():
 
 
 @needs_gymnax
+@pytest.mark.slow
 def test_a_killed_run_goes_on_exactly(goes_on_exactly):
     values = {
         "algorithm.num_envs": 3,
