@@ -20,4 +20,4 @@ def sacfd(case: Case) -> Trial:
 def flash(case: Case) -> Trial:
     """Use small networks, few environments and small batches."""
     sizes = {"policy_width": 16, "policy_blocks": 1, "critic_width": 16, "critic_blocks": 1, "atoms": 11}
-    return Trial(parameters={**sizes, "num_envs": 2, "utd": 1, "batch_size": 32, "lr": 0.005, "tau": 0.1})
+    return Trial(parameters={**sizes, "num_envs": 2, "utd": 2, "batch_size": 32, "lr": 0.01, "tau": 0.1})
