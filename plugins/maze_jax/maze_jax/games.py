@@ -39,7 +39,7 @@ class JaxGamesSource(Plugin):
     @hookimpl
     def make_agents_env(self, config: JaxGamesConfig, seed: int, index: int) -> MultiAgentEnv:
         """Build one game."""
-        if names.library_of(config.id) != "pgx":
+        if names.source_of(config.id) != "pgx":
             raise ConfigError(f"{shown(config.id)} is no game of pgx", "env.id", "Such as pgx:connect_four.")
         from maze_jax.adapters.pgx import Game
 
@@ -53,7 +53,7 @@ class JaxGamesSource(Plugin):
     @staticmethod
     def knows(env_id: str) -> bool:
         """Return True for ids such as `pgx:connect_four`; nothing is imported."""
-        return names.library_of(env_id) == "pgx"
+        return names.source_of(env_id) == "pgx"
 
     @staticmethod
     def environments() -> list[str]:

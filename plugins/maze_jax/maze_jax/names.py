@@ -71,7 +71,7 @@ IDS = {library: text.split() for library, text in _LISTED.items()}
 """The environments of each library, in the versions that constraints.txt names."""
 
 
-def library_of(env_id: str) -> str:
+def source_of(env_id: str) -> str:
     """Return the word before the colon of an id, where it is that of a library; else empty."""
     library, colon, _ = env_id.partition(":")
     return library if colon and library in _MODULES else ""

@@ -108,8 +108,7 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Put the seeds of the episodes from the numbers `first` [N] on on the device."""
         import jax
 
-        seeds = [[self._seeds(i, k + ahead) for i, k in enumerate(first.tolist())] for ahead in range(_AHEAD)]
-        self._host = np.array(seeds, np.uint32).T.copy()
+        self._host = np.array([self._ahead(i, k) for i, k in enumerate(first.tolist())], np.uint32)
         self._numbers = first.astype(np.int32)
         self._table, self._first, self._steps = jax.device_put(self._host), jax.device_put(self._numbers), 0
 
@@ -124,9 +123,13 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         host, numbers = self._host.copy(), self._numbers.copy()  # JAX may read the old ones still
         numbers[rows] = now[rows]
         for i in rows.tolist():
-            host[i] = [self._seeds(i, int(now[i]) + ahead) for ahead in range(_AHEAD)]
+            host[i] = self._ahead(i, int(now[i]))
         self._host, self._numbers = host, numbers
         self._table, self._first = jax.device_put(host), jax.device_put(numbers)
+
+    def _ahead(self, i: int, first: int) -> list[int]:
+        """Return the seeds of the episodes of environment i from the number `first` on."""
+        return [self._seeds(i, first + k) for k in range(_AHEAD)]
 
 
 class _Arrays:

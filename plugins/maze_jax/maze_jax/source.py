@@ -73,7 +73,7 @@ class JaxSource(Plugin):
     @staticmethod
     def knows(env_id: str) -> bool:
         """Return True for ids such as `gymnax:CartPole-v1`; nothing is imported."""
-        return names.library_of(env_id) not in ("", "pgx")
+        return names.source_of(env_id) not in ("", "pgx")
 
     @staticmethod
     def environments() -> list[str]:

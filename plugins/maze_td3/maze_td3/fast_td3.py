@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from maze_offpolicy import (
+    DeterministicTargets,
     critics_of,
     cross_entropy,
     expectation,
@@ -39,7 +40,6 @@ class FastTD3(TD3):
 
     Config: ClassVar[type[AlgorithmConfig]] = FastTD3Config
     config: FastTD3Config
-    targets_wait = False
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {
             "distribution": "squashed_gaussian",
@@ -63,6 +63,13 @@ class FastTD3(TD3):
         config = self.config
         self.atoms = torch.linspace(config.v_min, config.v_max, config.atoms, device=run.device)
         return critics_of(run, self.actions, config, config.atoms)
+
+    def _build_targets(self, run: Run) -> DeterministicTargets:
+        return DeterministicTargets(self.critics, run.policy, self.actions, self.noise, own_policy=False)
+
+    def _follow(self, objective: str) -> None:
+        if objective == "critic":
+            self.targets.follow(self.config.tau)
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return AdamW with a group for each objective."""

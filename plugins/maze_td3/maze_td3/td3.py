@@ -45,9 +45,6 @@ class TD3(Algorithm):
     supports_agents = True
     action_spaces = (Box, Dict)
     calls = ("compute_loss", *ReplayCollector.calls)
-    targets_wait: ClassVar[bool] = True
-    """True: the targets of policy and critics follow when the policy learns. False: those of the critics follow after
-    each of their updates, and the policy is its own target."""
     columns: ClassVar[Mapping[str, str]] = {"loss/critic": "critic", "loss/policy": "policy", "loss/q": "q"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"},
@@ -77,9 +74,7 @@ class TD3(Algorithm):
         self.critics = self._build_critics(run)
         target_noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
         self.noise = self.keep("noise", target_noise)
-        self.targets = DeterministicTargets(
-            self.critics, run.policy, self.actions, self.noise, own_policy=self.targets_wait
-        )
+        self.targets = self._build_targets(run)
         self._costs = replay_costs(run, self.actions)
         self._cost_loss = None if self._costs is None else self._costs.loss
 
@@ -92,6 +87,15 @@ class TD3(Algorithm):
     def _build_critics(self, run: Run) -> StateActionCritics:
         """Return the critics."""
         return critics_of(run, self.actions, self.config)
+
+    def _build_targets(self, run: Run) -> DeterministicTargets:
+        """Return what the critics aim at."""
+        return DeterministicTargets(self.critics, run.policy, self.actions, self.noise)
+
+    def _follow(self, objective: str) -> None:
+        """Move the targets where they follow an update of this objective: when the policy has learned."""
+        if objective == "policy":
+            self.targets.follow(self.config.tau)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics and both targets, and the critics of costs."""
@@ -115,13 +119,11 @@ class TD3(Algorithm):
         for _ in range(due):
             batch = self._collector.sample(config.batch_size, config.gamma, config.n_step)
             yield replace(batch, objective="critic", group="critic")
-            if not self.targets_wait:
-                self.targets.follow(config.tau)
+            self._follow("critic")
             # Each `policy_delay` steps for the critics are followed by one for the policy.
             if run.learner.steps % (config.policy_delay + 1) == config.policy_delay:
                 yield replace(batch, objective="policy", group="policy")
-                if self.targets_wait:
-                    self.targets.follow(config.tau)
+                self._follow("policy")
                 if self._costs is not None:
                     self._costs.weigh(self.row_results["value"], self.row_results["cost"].T)
                     self._costs.follow(config.tau)
