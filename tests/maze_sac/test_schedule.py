@@ -39,7 +39,7 @@ def test_a_resumed_run_knows_the_fraction_that_was_left(sac, whole_state, assert
     part = sac(SeededWalk, values | {"algorithm.n_epochs": 1})
     part.train()
     assert part.run.learner.steps == 1  # and 0.8 of the next one
-    assert part.run.algorithm.state()["collector"]["due"] == [4, 5]
+    assert Fraction(*part.run.algorithm.state()["collector"]["due"]) == Fraction(4, 5)
     further = sac(SeededWalk, values | {"algorithm.n_epochs": 4})
     assert further.resume(part.run_dir).updates == 12
     states = [whole_state(run_dir) for run_dir in (part.run_dir, whole.run_dir)]

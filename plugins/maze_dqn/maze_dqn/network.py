@@ -115,7 +115,7 @@ class ValueNetwork(Policy):
             normalizer=policy.normalizer,
             make_memory=policy.make_memory,
         )
-        self.returns, self.temperature = returns, temperature
+        self.returns, self.temperature, self.is_noisy = returns, temperature, noisy_std is not None
         self.actions = actions = JointActions(policy.observation_space, policy.action_space)
         sizes = [size for members in actions.choices.values() for size in members]
         self.members, self._width = len(sizes), max(sizes)
@@ -253,7 +253,7 @@ class ValueNetwork(Policy):
             layer.quiet()
 
     def _noisy(self) -> list[NoisyDense]:
-        return [layer for layer in self.heads.modules() if isinstance(layer, NoisyDense)]
+        return [layer for layer in self.heads.modules() if isinstance(layer, NoisyDense)] if self.is_noisy else []
 
 
 def value_network(policy: Any, returns: Returns, config: Any, **options: Any) -> ValueNetwork:

@@ -96,7 +96,7 @@ class ReplayCollector(Collector):
         run.hooks.announce(*self.calls)
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
-        self._due = Fraction(0)
+        self._due = 0  # as many parts of an update as the denominator of `utd` says
         shared = run.planning("training") is None and can_share_replay(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs)
         if noise is None:
@@ -185,7 +185,8 @@ class ReplayCollector(Collector):
         else:
             self._agent.expect(self._n_steps)
             self._stepper.step(self._planning or self._agent, self._sink, self._n_steps)
-        due, self._due = divmod(self._due + self._utd * (self.replay.steps - before), 1)
+        parts, whole = self._utd.as_integer_ratio()
+        due, self._due = divmod(self._due + parts * (self.replay.steps - before), whole)
         return due
 
     def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1, beta: float = 0.0) -> Batch:
@@ -216,7 +217,7 @@ class ReplayCollector(Collector):
             **(self._planning or self._agent).state(),
             "first_policy": self._first_agent.state(),
             "warm": self._warm,
-            "due": varies([self._due.numerator, self._due.denominator], [Count(), Count(1)]),
+            "due": varies([self._due, self._utd.denominator], [Count(), Count(1)]),
             **self._stored.state(),
             "sink": self._sink.state(),
         }
@@ -230,7 +231,7 @@ class ReplayCollector(Collector):
         """
         (self._planning or self._agent).load_state(state)
         self._first_agent.load_state(state["first_policy"])
-        self._due = Fraction(*state["due"]) % 1
+        self._due = int(Fraction(*state["due"]) % 1 * self._utd.denominator)
         self._stored.load_state(state)
         self._warm = state["warm"] and self.replay.ready
         self._sink.load_state(state["sink"])
