@@ -28,7 +28,6 @@ MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 
-_FLAG = np.dtype(np.bool_)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -137,30 +136,6 @@ def is_set(name: str, flag: Any) -> bool:
     if is_number(flag) and flag in (0, 1):
         return bool(flag)
     raise MisfitError(f"`{name}` that is not a boolean: {flag!r:.80}")
-
-
-def each_row(name: str, values: Any, rows: int) -> np.ndarray:
-    """Return a number for each of N rows, `[N]`; a single one counts for all.
-
-    Raises:
-        MisfitError: it has another shape, or they are no numbers.
-    """
-    array = values if type(values) is np.ndarray else np.asarray(values)
-    if array.shape not in ((rows,), ()) or array.dtype.kind not in "biuf":
-        raise MisfitError(f"`{name}` of shape {array.shape} and dtype {array.dtype} instead of {rows} numbers")
-    return array
-
-
-def flags_of(name: str, values: Any, rows: int) -> np.ndarray:
-    """Return the flags `terminated` or `truncated` of N rows, `[N]`; errors as for `each_row`."""
-    if type(values) is np.ndarray and values.dtype is _FLAG and values.shape == (rows,):
-        return values  # as almost always
-    array = each_row(name, values, rows)
-    if array.dtype.kind != "b":
-        if (odd := (array != 0) & (array != 1)).any():
-            raise MisfitError(f"`{name}` that is not a boolean: {array[odd].ravel()[0]!r}", int(np.flatnonzero(odd)[0]))
-        array = array.astype(np.bool_)
-    return array if array.ndim else np.broadcast_to(array, (rows,))
 
 
 def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:
