@@ -152,11 +152,6 @@ def check_info(info: object) -> None:
         raise MisfitError(f"an info that is no dict: {shown(info)}\nNext: return {{}} where there is nothing to tell.")
 
 
-def is_over(terminated: Any, truncated: Any) -> bool:
-    """Return True if one of the flags is set; errors as of `is_set`."""
-    return is_set("terminated", terminated) | is_set("truncated", truncated)
-
-
 def build_alike(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
     """Return the environments of these numbers; when one fails, close those already built.
 

@@ -10,16 +10,7 @@ import numpy as np
 
 from maze_core.base.errors import MazeError, RunError
 from maze_core.base.tree import Tree, copy_tree, map_tree
-from maze_core.envs.checks import (
-    MakeEnv,
-    MisfitError,
-    build_alike,
-    failure,
-    naming,
-    place,
-    replay,
-    warn_not_replayed,
-)
+from maze_core.envs.checks import MakeEnv, MisfitError, build_alike, failure, naming, place, replay, warn_not_replayed
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events import check_separate, events_of, with_step_ends
 from maze_core.envs.info_columns import InfoColumns
@@ -28,14 +19,7 @@ from maze_core.envs.parameters import EpisodeParameters, of_parameters
 from maze_core.envs.recorded_state import StepLog, check_count, same_rewards
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import EndedEpisode
-from maze_core.envs.wrappers import (
-    Memory,
-    RewardSum,
-    lasting_layers,
-    recall,
-    remembered,
-    reward_meter,
-)
+from maze_core.envs.wrappers import Memory, RewardSum, lasting_layers, recall, remembered, reward_meter
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -175,9 +159,10 @@ class EpisodesInTurn:
             if self._parameters.used:
                 self._parameters.begin(i, index, self._episode[i])
                 seed = self._parameters.give(i, self.envs, self._rebuild, seed)
-            self.episode_memory[i] = remembered(self._lasting[i])
+            self.episode_memory[i] = remembered(self._lasting[i]) if self._lasting[i] else []
             result: Any = self.envs[i].reset(seed=seed)
-            check_reset(result)
+            if not (type(result) is tuple and len(result) == 2 and type(result[1]) is dict):
+                check_reset(result)
         except MazeError:
             raise
         except (Exception, SystemExit) as error:

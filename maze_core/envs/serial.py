@@ -16,7 +16,7 @@ from maze_core.envs.checks import (
     failure,
     first_bad_row,
     is_number,
-    is_over,
+    is_set,
     non_finite,
     not_a_number,
     place,
@@ -57,7 +57,11 @@ class SerialVectorEnv(EpisodesInTurn):
                 if closely and type(info) is not dict:
                     check_info(info)
                 over = terminated or truncated
-                if over is not False and over is not _FALSE and is_over(terminated, truncated):
+                if (
+                    over is not False
+                    and over is not _FALSE
+                    and (is_set("terminated", terminated) | is_set("truncated", truncated))
+                ):
                     write(self._last, len(ended), observation)
                     ended.append(self._end(i, bool(terminated), info))
                     write(out, i, self._first_observation(i))
@@ -100,12 +104,13 @@ class SerialVectorEnv(EpisodesInTurn):
         meter = self._meters[i]
         now = self._clock + 1
         length = now - self._started[i]
-        where = place(self.first_index + i, self._episode[i], length)
-        metrics = episode_metrics(info, where) if info or type(info) is not dict else {}
+        metrics: dict[str, float] = {}
+        if info or type(info) is not dict:
+            metrics = episode_metrics(info, place(self.first_index + i, self._episode[i], length))
         raw_return = None if meter is None else meter.total
         summary = None
         if self._events[i]:
-            summary, kpis = take(self._events[i], length, where)
+            summary, kpis = take(self._events[i], length, place(self.first_index + i, self._episode[i], length))
             metrics |= kpis
         if self._info.names:
             metrics |= self._info.end(i, {"length": length, **(summary.values if summary else {}), **metrics})

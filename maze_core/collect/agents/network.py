@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 import torch
 
-from maze_core.base.seeding import (
-    load_random_state,
-    random_state,
-)
+from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.tree import concat_trees, subtree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, fastest_forward
