@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 class EpisodesInTurn:
-    """The episodes of N environments that `SerialVectorEnv` steps one after the other.
-
-    Episode k of environment i begins with `reset(seed=seeds(i, k))`, so a run can be repeated, and an unfinished
-    episode can be replayed from its actions. Environments are counted from `first_index`.
-    """
+    """The episodes of N environments that `SerialVectorEnv`, which says more, steps one after the other."""
 
     def __init__(self, make: MakeEnv, num_envs: int, first_index: int = 0) -> None:
         self.num_envs, self.first_index, self._make = num_envs, first_index, make

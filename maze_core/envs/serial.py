@@ -36,6 +36,9 @@ many, a prime, since environments have rhythms. The first and the last observati
 class SerialVectorEnv(EpisodesInTurn):
     """Steps environments one after the other and resets those whose episode has ended.
 
+    Episode k of environment i begins with `reset(seed=seeds(i, k))`, so a run can be repeated, and an unfinished
+    episode can be replayed from its actions. Environments are counted from `first_index`.
+
     Raises:
         ConfigError: a space is not supported, environments differ, or the first observation does not fit its space.
         RunError: an environment raised, or returned a reward or observation that is not finite; names it.
