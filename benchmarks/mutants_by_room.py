@@ -173,7 +173,7 @@ MUTANTS = (
     Mutant(
         "V-trace's traces are not clipped",
         "returns",
-        _RETURNS,
+        "libraries/maze_onpolicy/maze_onpolicy/data/vtrace.py",
         "discounts * np.minimum(ratios, 1)",
         "discounts * ratios",
     ),
@@ -385,7 +385,7 @@ MUTANTS = (
         "acting goes on with parameters that lie elsewhere now",
         "acting",
         "maze_core/models/plain.py",
-        "            and self._found_places() == self._places\n",
+        "            and [tensor.data_ptr() for tensor in self._tensors] == self._places\n",
         "",
     ),
     Mutant(

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
-
-from maze_core.envs.parameters import FloatRange
+from maze_environments.parameters import FloatRange
 
 LIGHT, HEAVY = 0.2, 1.6
 

@@ -10,13 +10,14 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
+from maze_devkit.promise import PROMISED
 from pydantic import BaseModel
 from typing_extensions import is_protocol
 
 
 def of_class(record: Any) -> str:
     """A class: its constructor, its docstring, its fields with what is written below each, and its methods."""
-    tree = _tree(record)
+    trees = [_tree(each) for each in (record, *_halves(record))]
     signature = _constructor(record)
     lines = [
         f"`{record.__module__}.{record.__name__}`: {inspect.getdoc(record)}",
@@ -24,9 +25,9 @@ def of_class(record: Any) -> str:
         *(["```python", signature, "```", ""] if signature else []),
         "| member | meaning |",
         "|---|---|",
-        *_set_by_constructor(tree),
+        *(row for tree in trees for row in _set_by_constructor(tree)),
     ]
-    for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
+    for node, following in (pair for tree in trees for pair in zip(tree.body, [*tree.body[1:], None], strict=True)):
         if isinstance(node, ast.AnnAssign) and not _is_private(node):
             value = getattr(following, "value", None)
             meaning = str(value.value) if isinstance(following, ast.Expr) and isinstance(value, ast.Constant) else ""
@@ -42,6 +43,13 @@ def of_class(record: Any) -> str:
     return "\n".join(
         lines if len(lines) > lines.index("|---|---|") + 1 else lines[: lines.index("| member | meaning |")]
     )
+
+
+def _halves(record: Any) -> list[Any]:
+    """The bases of a class that stand beside it in files of their own, which plugins may not import."""
+    room = record.__module__.rpartition(".")[0]
+    beside = [each for each in record.__mro__ if each.__module__ != record.__module__]
+    return [each for each in beside if each.__module__.rpartition(".")[0] == room and each.__module__ not in PROMISED]
 
 
 def _tree(record: Any) -> ast.ClassDef:

@@ -5,8 +5,7 @@ from typing import ClassVar
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from maze_core.envs.parameters import Choice, FloatRange, IntRange
+from maze_environments.parameters import Choice, FloatRange, IntRange
 
 
 class Corridor(gymnasium.Env):

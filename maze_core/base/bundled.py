@@ -21,6 +21,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-dqn": {"algorithm": "apex dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
+    "maze-environments": {},
     "maze-events": {},
     "maze-evolution": {"algorithm": "cma_es", "searcher": "pb2 pbt"},
     "maze-export": {"command": "export", "policy": "onnx"},
@@ -46,6 +47,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
         "callback": "custom_critic",
         "distribution": "beta gsde squashed_gsde",
     },
+    "maze-normalizers": {},
     "maze-offpolicy": {},
     "maze-onpolicy": {},
     "maze-optuna": {"searcher": "optuna"},
@@ -86,7 +88,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 """By distribution and kind: names, with spaces between them."""
 
 LIBRARIES = ("maze_onpolicy", "maze_offpolicy", "maze_models", "maze_compile", "maze_planning", "maze_local",
-             "maze_actors", "maze_events", "maze_fork", "maze_loggers", "maze_statistics")  # fmt: skip
+             "maze_actors", "maze_environments", "maze_events", "maze_fork", "maze_loggers", "maze_normalizers",
+             "maze_statistics")  # fmt: skip
 """The packages of those that are libraries."""
 _PUBLISHERS: Mapping[tuple[str, str], str] = {
     (kind, name): each for each, kinds in _PUBLISHED.items() for kind, names in kinds.items() for name in names.split()
@@ -108,24 +111,6 @@ def packages() -> frozenset[str]:
 def publisher(kind: str, name: str) -> str | None:
     """Return the distribution that contains a plugin of this kind and name, installed or not; None if unknown."""
     return _PUBLISHERS.get((kind, name))
-
-
-def shadowed(kind: str, name: str, distribution: str, module: str) -> str:
-    """Return what of those published with the core a plugin of a distribution hides; empty if it hides nothing.
-
-    `module`: the one that has the plugin.
-    """
-    if distribution == "maze-core":
-        return ""
-    known = _PUBLISHED.get(distribution)
-    if known is not None and name not in known.get(kind, "").split():
-        return f"the distribution {distribution} comes with Maze and has no {kind} {name!r}: this one has its name"
-    if (owner := publisher(kind, name)) not in (None, distribution):
-        return f"{kind} {name!r} is the name of a plugin that comes with Maze, in {owner}"
-    top = module.partition(".")[0]
-    if known is None and top in packages():
-        return f"its package {top} has the name of one that comes with Maze, and hides it"
-    return ""
 
 
 def published(kind: str) -> list[str]:

@@ -1,7 +1,7 @@
 """What file systems of others cannot do: network disks, disks of clusters, layers of containers.
 
 There a lock, a flush or a removal may fail though nothing is lost. That is left undone, with a line. A disk that is
-full, broken or read-only is no such case: its errors are raised.
+full, broken or read-only is no such case: its errors are raised. And where they keep what can be made again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import shutil
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +21,6 @@ _UNABLE = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EN
 _NO_FLUSH = _UNABLE | {errno.EACCES, errno.EISDIR}
 _NO_LOCKS = _UNABLE | {errno.ENOLCK}
 _LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
-_NO_MAPPING = _UNABLE | {errno.ENODEV, errno.EACCES}
 _IN_USE = {errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES, errno.EPERM, errno.ETXTBSY, errno.ESTALE}
 
 
@@ -75,6 +75,14 @@ def is_in_use(error: OSError) -> bool:
     return error.errno in _IN_USE
 
 
-def cannot_map(error: OSError) -> bool:
-    """Return True where a file cannot be mapped into memory, but may be read."""
-    return error.errno in _NO_MAPPING
+def cache_folder() -> Path | None:
+    """Return the folder `maze` for what may be deleted at any time; None for a user without a home folder.
+
+    It is in `$XDG_CACHE_HOME` on every system, if that is set to a path from the root, else where the system has it.
+    """
+    default = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA", "~/AppData/Local")}
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return Path(named if named.startswith("/") else default.get(sys.platform, "~/.cache")).expanduser() / "maze"
+    except RuntimeError:
+        return None

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NoReturn, TypeVar
-
-import numpy as np
 
 from maze_core.base.errors import PluginError
 
@@ -63,29 +60,6 @@ def metric_named(metrics: Mapping[str, Any], name: str) -> Any:
     """Return a metric, None if it is missing: `eval/on_time` is the KPI `eval/kpi/on_time`, too."""
     group, _, rest = name.partition("/")
     return metrics.get(name, metrics.get(f"{group}/kpi/{rest}"))
-
-
-@dataclass(slots=True)
-class RunningMoments:
-    """Count, mean and sum of squared deviations of all numbers so far."""
-
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-
-    def add(self, values: np.ndarray) -> None:
-        """Add numbers of any shape, at least one (merged as in Chan, Golub and LeVeque 1979, eq. 2.1)."""
-        count, mean = values.size, float(values.mean(dtype=np.float64))
-        total, delta = self.count + count, mean - self.mean
-        squares = float(np.square(values - mean, dtype=np.float64).sum())
-        self.squares += squares + delta**2 * self.count * count / total
-        self.mean += delta * count / total
-        self.count = total
-
-    @property
-    def variance(self) -> float:
-        """Mean squared deviation; 0 without numbers."""
-        return self.squares / self.count if self.count else 0.0
 
 
 class ClosedDict(dict[str, V]):

@@ -10,25 +10,20 @@ import sys
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # where `python -m` puts the current folder: before all installed packages
 
-import errno
 import os
-import traceback
 from io import TextIOWrapper
 from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from maze_core.base.blame import blame, callers, causes, their_traceback
-from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.errors import MazeError
 from maze_core.base.interruption import end_on_signals
-from maze_core.base.terminal_text import plain, printable, printable_lines, warn_plainly
+from maze_core.base.terminal_text import warn_plainly
 from maze_core.base.tolerant_output import TolerantStream
 from maze_core.cli.group import Commands
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 # What Typer raises for arguments that do not fit; it has no public name.
-_TOO_MANY = os.strerror(errno.EMFILE)
-_MORE_FILES = "Next: ulimit -n 4096, then the same command again; or fewer workers and environments."
 
 
 class _Root(Commands):
@@ -37,76 +32,13 @@ class _Root(Commands):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except MazeError as error:
-            if os.environ.get("MAZE_DEBUG"):
-                traceback.print_exc()
-            _print_error(error)
-            raise typer.Exit(error.exit_code) from error
-        except _UsageError as error:
-            from maze_core.cli.wrong_usage import wrong_usage
-
-            _print_error(wrong_usage(error))
-            raise typer.Exit(2) from error
-        except SystemExit as error:  # SystemExit of an environment or a plugin: the command has not finished
-            print(printable(f"error: sys.exit was called: {_in_words(error)}"), file=sys.stderr)
-            raise typer.Exit(1) from error
-        except MemoryError as error:
-            print(printable(f"error: there is not enough memory: {_in_words(error)}"), file=sys.stderr)
-            raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(getattr(error, "exit_code", 130)) from error
+        except (MazeError, _UsageError, SystemExit, MemoryError) as error:
+            from maze_core.cli.failures import print_failure  # most commands end well
 
-
-def _in_words(error: BaseException) -> str:
-    from maze_core.plugins.discovery import describe, place_in
-
-    return describe(error) + place_in(error)
-
-
-def _print_error(error: MazeError) -> None:
-    """Print an error with its notes; if third-party code raised it, first that code's traceback."""
-    if isinstance(error, RunError | ConfigError) and error.__cause__ is not None:
-        _print_traceback(their_traceback(error.__cause__))
-    notes = [*getattr(error, "__notes__", ()), *([_MORE_FILES] if _has_too_many_files(error) else ())]
-    print(printable_lines("\n".join([f"error: {error}", *notes])), file=sys.stderr)
-
-
-def _has_too_many_files(error: BaseException) -> bool:
-    """Return True where an exception, or its cause, says that this process or machine may open no further files."""
-    from maze_core.plugins.discovery import describe
-
-    return any(
-        (isinstance(each, OSError) and each.errno in (errno.EMFILE, errno.ENFILE)) or _TOO_MANY in describe(each)
-        for each in causes(error)
-    )
-
-
-def _print_traceback(text: str) -> None:
-    if text:
-        print(printable_lines(plain(text)) + "\n", file=sys.stderr)
-
-
-def _print_unforeseen(error: Exception) -> None:
-    """Print an unexpected error, and say whose code raised it."""
-    from maze_core.plugins.discovery import describe
-
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = error.filename or "the output, or a file,"
-        print(printable(f"error: {where} cannot be written: {error.strerror}"), file=sys.stderr)
-        return
-    if _has_too_many_files(error):
-        print(printable_lines(f"error: {describe(error)}\n{_MORE_FILES}"), file=sys.stderr)
-        return
-    place, notes = blame(error), getattr(error, "__notes__", ())
-    if place and not os.environ.get("MAZE_DEBUG"):
-        _print_traceback(their_traceback(error))
-        print(printable_lines("\n".join([f"error: {place} raised {describe(error)}", *notes])), file=sys.stderr)
-        return
-    _print_traceback("".join(traceback.format_exception(error)))
-    others = callers(error)
-    whose = f"Maze, or in {' or '.join(others)}, which called it" if others else "Maze"
-    print(f"This is a bug in {whose}. Please report it with the lines above.", file=sys.stderr)
+            raise typer.Exit(print_failure(error)) from error
 
 
 app = typer.Typer(
@@ -161,7 +93,9 @@ def main() -> None:
     try:
         app()
     except Exception as error:  # noqa: BLE001 — nothing above this would report it
-        _print_unforeseen(error)
+        from maze_core.cli.failures import print_unforeseen
+
+        print_unforeseen(error)
         sys.exit(1)
 
 

@@ -88,7 +88,8 @@ class Stepper:
         read_dtype, read_grad = torch.get_default_dtype, torch.is_grad_enabled
         dtype, grad = read_dtype(), read_grad()
         for _ in range(steps):
-            self.begin_episodes(agent)
+            if self._begun:
+                self.begin_episodes(agent)
             choice = agent.act(obs)
             following = sink.next_buffer(obs)
             result = env.step(choice.actions, following)

@@ -147,15 +147,6 @@ class Rollout:
             yield take_rows(self.env_actions, t), result, take_rows(self.obs, t + 1)
 
 
-def carried_rows(rollout: Rollout) -> np.ndarray | None:
-    """Return `carried` for all rows, [T, N] float32, nan where an action was chosen in the rollout; None: all were."""
-    if rollout.carried is None or np.isnan(rollout.carried).all():
-        return None
-    rows = np.full(rollout.rewards.shape, np.nan, np.float32)
-    rows[0] = rollout.carried
-    return rows
-
-
 def ends_by_step(ends: Ends) -> dict[int, tuple[np.ndarray, Tree]]:
     """Return the environments and observations of each step that has some, in order."""
     grouped: dict[int, list[tuple[np.ndarray, Tree]]] = {}

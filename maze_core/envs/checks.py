@@ -28,7 +28,6 @@ MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 
-_FLAG = np.dtype(np.bool_)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -139,30 +138,6 @@ def is_set(name: str, flag: Any) -> bool:
     raise MisfitError(f"`{name}` that is not a boolean: {flag!r:.80}")
 
 
-def each_row(name: str, values: Any, rows: int) -> np.ndarray:
-    """Return a number for each of N rows, `[N]`; a single one counts for all.
-
-    Raises:
-        MisfitError: it has another shape, or they are no numbers.
-    """
-    array = values if type(values) is np.ndarray else np.asarray(values)
-    if array.shape not in ((rows,), ()) or array.dtype.kind not in "biuf":
-        raise MisfitError(f"`{name}` of shape {array.shape} and dtype {array.dtype} instead of {rows} numbers")
-    return array
-
-
-def flags_of(name: str, values: Any, rows: int) -> np.ndarray:
-    """Return the flags `terminated` or `truncated` of N rows, `[N]`; errors as for `each_row`."""
-    if type(values) is np.ndarray and values.dtype is _FLAG and values.shape == (rows,):
-        return values  # as almost always
-    array = each_row(name, values, rows)
-    if array.dtype.kind != "b":
-        if (odd := (array != 0) & (array != 1)).any():
-            raise MisfitError(f"`{name}` that is not a boolean: {array[odd].ravel()[0]!r}", int(np.flatnonzero(odd)[0]))
-        array = array.astype(np.bool_)
-    return array if array.ndim else np.broadcast_to(array, (rows,))
-
-
 def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:
     """Return the first leaf among `keys` (leaves `[N, …]`) with a non-finite number, and its row; else None."""
     for key in keys:
@@ -175,11 +150,6 @@ def check_info(info: object) -> None:
     """Raise MisfitError for an info that is no dict; one without entries says that there is nothing to tell."""
     if type(info) is not dict and not isinstance(info, Mapping):  # the first costs a tenth of the second
         raise MisfitError(f"an info that is no dict: {shown(info)}\nNext: return {{}} where there is nothing to tell.")
-
-
-def is_over(terminated: Any, truncated: Any) -> bool:
-    """Return True if one of the flags is set; errors as of `is_set`."""
-    return is_set("terminated", terminated) | is_set("truncated", truncated)
 
 
 def build_alike(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:

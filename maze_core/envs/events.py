@@ -31,17 +31,6 @@ def events_of(env: Any) -> list[Any]:
     return [] if find is None else find(env)
 
 
-def events_of_rows(env: Any, rows: int) -> list[list[Any]]:
-    """Return the events of each row of a natively vectorised environment.
-
-    Raises:
-        ConfigError: a layer has a list of another length, or environments share an object.
-    """
-    there = any(attribute(layer, name) is not None for layer in chain(env) for name in ("events", "envs"))
-    find = installed(EVENTS, "events_of_rows") if there else None
-    return [[] for _ in range(rows)] if find is None else find(env, rows)
-
-
 def check_separate(rows: Sequence[Sequence[Any]]) -> None:
     """Raise ConfigError if environments share an object, whose events would be mixed."""
     if any(rows):

@@ -95,22 +95,3 @@ class InfoColumns:
                 ended[f"{name}_return_mean" if key == name else name] = float(sums[row])
         self.begin(row)
         return ended
-
-
-def rows_of_infos(info: Mapping[str, Any], names: Sequence[str], rows: int, ended: np.ndarray) -> list[dict[str, Any]]:
-    """Return the entries of N environments' common `info` by row, as gymnasium's vectorised environments write it.
-
-    `ended`: rows whose last step is in `final_info`, where there is one.
-    """
-    found = [_row_of(info, names, row, rows) for row in range(rows)]
-    final = info.get("final_info")
-    if isinstance(final, Mapping):
-        for row in ended.tolist():
-            found[row] = _row_of(final, names, row, rows)
-    return found
-
-
-def _row_of(info: Mapping[str, Any], names: Sequence[str], row: int, rows: int) -> dict[str, Any]:
-    """Return the entries that a row has reported: `_NAME` says which rows have."""
-    told = (name for name in names if name in info and np.broadcast_to(info.get(f"_{name}", True), rows)[row])
-    return {name: np.broadcast_to(info[name], rows)[row] for name in told}

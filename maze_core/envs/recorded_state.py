@@ -10,7 +10,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.saved_state import Array, Each, OrLeftOut, check_state
-from maze_core.base.tree import Tree, copy_tree, map_tree, take_rows
+from maze_core.base.tree import Tree, copy_tree, take_rows
 from maze_core.envs.parameters import PARAMETERS
 from maze_core.envs.spaces import Specs, allocate, choices_of, flatten_space, space_specs
 from maze_core.envs.vector import agents_of, can_replay, copies_of
@@ -72,24 +72,6 @@ def check_count(state: dict[str, Any], num_envs: int) -> np.ndarray:
             hint=f"Set algorithm.num_envs to {len(lengths)}.",
         )
     return lengths
-
-
-def share_of_state(state: dict[str, Any], envs: slice, agent_rows: int = 1) -> dict[str, Any]:
-    """Return the part of a recorded state for some environments, cut to their longest episode.
-
-    `agent_rows`: rows of each environment.
-    """
-    share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory")}
-    rows = slice(envs.start * agent_rows, envs.stop * agent_rows)
-    if "parameters" in state:
-        share["parameters"] = state["parameters"][envs]
-    if "acting" in state:
-        share["acting"] = state["acting"][rows]
-    longest = int(max(share["length"], default=0))
-    share["actions"] = map_tree(lambda array: array[len(array) - longest :, rows], state["actions"])
-    share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
-    share["observation"] = take_rows(state["observation"], rows)
-    return share
 
 
 def same_rewards(state: dict[str, Any], row: int, rewards: list[float]) -> bool:

@@ -79,15 +79,6 @@ def flatten_space(space: Space[Any], role: Role) -> dict[str, Space[Any]]:
     return {leaf.key: leaf.space for leaf in leaves(space, role)}
 
 
-def members_of(space: Space[Any]) -> dict[str, Space[Any]]:
-    """Return an observation space as the members of a Dict with the same leaves."""
-    if isinstance(space, spaces.Dict):
-        return dict(space.spaces)
-    if isinstance(space, spaces.Tuple):
-        return {str(index): child for index, child in enumerate(space.spaces)}
-    return {"observation": space}
-
-
 def leaf_spec(space: Space[Any], role: Role = "observation") -> LeafSpec:
     """Return how one leaf is stored. Discrete values count from 0; uint8 stays uint8.
 

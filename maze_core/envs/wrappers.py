@@ -323,39 +323,10 @@ class Metered:
         return None if env is None else VectorRewardMeter(on_host(env))
 
 
-def below_meter(
-    env: gymnasium.Env[Any, Any], wrap: Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
-) -> gymnasium.Env[Any, Any]:
-    """Return the environment with the one below its meter wrapped: what is counted as raw comes from the wrapper."""
-    found = [layer for layer in layers(env) if isinstance(layer, RewardMeter)]
-    if not found:
-        return wrap(env)
-    found[-1].env = wrap(found[-1].env)
-    return env
-
-
-def has_vector_reward(env: gymnasium.Env[Any, Any]) -> bool:
-    """Return True for an environment that declares rewards of several numbers, as those of MO-Gymnasium do."""
-    return bool(np.prod(getattr(getattr(env.unwrapped, "reward_space", None), "shape", None) or (1,)) > 1)
-
-
 def reward_meter(env: gymnasium.Env[Any, Any]) -> Meter | None:
     """Return the innermost meter of an environment; None where it has no wrappers."""
     found = [vars(layer).get("meter") for layer in layers(env)]
     return next((meter for meter in reversed(found) if isinstance(meter, Meter)), None)
-
-
-def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VectorRewardMeter | None:
-    """Return the innermost meter of a natively vectorised environment; None where there is none.
-
-    An env source that changes rewards itself puts a meter below, so that reported returns are raw.
-    """
-    found = None
-    while isinstance(env, gymnasium.vector.VectorWrapper):
-        if isinstance(env, VectorRewardMeter):
-            found = env
-        env = env.env
-    return found
 
 
 def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:

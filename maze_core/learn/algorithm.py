@@ -244,7 +244,7 @@ class Algorithm(ABC, Generic[P]):
         Called before each update: return True at once where nothing is missing. By default collectors that are kept do
         it.
         """
-        return all(collector.warm_up() for collector in self._collectors())
+        return all(part.warm_up() for part in self.kept.values() if isinstance(part, Collector))
 
     @abstractmethod
     def batches(self) -> Iterator[Batch | OwnStep]:

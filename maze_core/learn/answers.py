@@ -77,7 +77,7 @@ def lr_factor(algorithm: Algorithm, fraction_done: float) -> float | None:
     found = algorithm.lr_factor(fraction_done)
     if found is None:
         return None
-    factor = _number(algorithm, "lr_factor", found)
+    factor = found if type(found) is float else _number(algorithm, "lr_factor", found)
     if not 0 <= factor < math.inf:
         raise _refused(algorithm, f"lr_factor returned {factor}, not a finite factor of at least 0")
     return factor

@@ -45,8 +45,10 @@ class Scheduled:
 
     def follow(self, run: Run) -> None:
         """Take the numbers of this moment."""
+        if not self._rules:
+            return
         counts = run.env_steps, run.updates
-        if self._rules and counts != self._counts:
+        if counts != self._counts:
             self._counts = counts
             at = Moment(run.fraction_done, run.env_steps, run.updates / run.epoch_length)
             self.take({name: rule(at) for name, rule in self._rules.items()})

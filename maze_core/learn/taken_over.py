@@ -1,21 +1,25 @@
-"""What other distributions do for the learner.
+"""What other distributions do for a run.
 
 Further learners, which maze-learners starts, compute shares of a gradient. Steps are made once and then repeated, which
-maze-compile does.
+maze-compile does. Planners look ahead, which maze-planning lets them do. Networks learn beside the
+algorithm, as objects such as `SideLearner` of maze-models, which plugins return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.base.errors import ConfigError
+from torch import enable_grad
+
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins import discovery
-from maze_core.plugins.extensions import installed, not_installed
+from maze_core.plugins.extensions import extension, installed, not_installed
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from maze_core.collect.agents.looking_ahead import RunPlanning
     from maze_core.data.batch import Batch, Loss
     from maze_core.plugins.hookspecs import Run
     from maze_core.plugins.manager import Hooks
@@ -118,8 +122,8 @@ class RepeatedSteps(Protocol):
     def begin_epoch(self) -> None:
         """Look at what has changed since the last epoch."""
 
-    def step(self, batch: Batch) -> None:
-        """Take the learner's step on a batch, as its code would."""
+    def step(self, batch: Batch) -> bool:
+        """Take the learner's step on a batch, as its code would; return False where its code is to take it."""
 
     def close(self) -> None:
         """Release what the steps hold."""
@@ -141,3 +145,53 @@ def repeated_steps(run: Run) -> RepeatedSteps | None:
     if config.compile == "on":
         raise not_installed("compiled steps need", "maze-compile", "compile", ", or --set compile=off")
     return None
+
+
+PLANNING = "maze.planning"
+"""The entry-point group for what looks ahead: `run` is called with a run, and returns its `RunPlanning`."""
+
+
+def planning_of(run: Run) -> RunPlanning | None:
+    """Return what looks ahead in a run; None: none of its plugins does.
+
+    Raises:
+        ConfigError: a plugin does, and nothing is installed that lets it.
+    """
+    members = run.hooks.implementers("build_planner")
+    if not members:
+        return None
+    first = members[0]
+    what = f"looking ahead, as {first.name} does,"
+    planning: RunPlanning = extension(PLANNING, "run", what, "maze-planning", first.place or first.kind)(run)
+    return planning
+
+
+class SideLearners:
+    """All networks of a run that learn beside the algorithm, by name, such as `curiosity.predictor`."""
+
+    def __init__(self, learners: Mapping[str, Any]) -> None:
+        self._learners = learners
+
+    def learn(self, number: int, epoch_length: int) -> None:
+        """Let each take the updates that are due, see `SideLearner.learn`; an error names it."""
+        for name, each in self._learners.items():
+            try:
+                with enable_grad():
+                    each.learn(number, epoch_length)
+            except RunError as error:
+                raise RunError(f"{name}, which learns beside the algorithm: {error}") from error
+
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return the means of each, as `loss/NAME.METRIC`."""
+        return {
+            f"loss/{name}.{key}": v for name, each in self._learners.items() for key, v in each.epoch_metrics().items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs besides the networks."""
+        return {name: each.state() for name, each in self._learners.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        for name, each in self._learners.items():
+            each.load_state(state[name])

@@ -24,6 +24,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.counting import CountsWith, is_set
 from maze_core.plugins.config.params import MemoryLayers, MemorySize, MemoryWindow, Width
+from maze_core.plugins.extensions import NORMALIZERS, extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.models.memory import Memory
-    from maze_core.models.normalizer import ObservationNormalizer
 
 GroupsConfig = Literal["shared", "per_actor"] | dict[str, tuple[str, ...]]
 """How actors share networks: all of a kind, none, or those of each named group."""
@@ -141,11 +141,10 @@ def assemble_policy(
     # Statistics belong to positions, and choices have none.
     choices = {its.leaf for its in described_choices(observation_space, action_space, config.choice_features).values()}
     steady = {key: space for key, space in leaves.items() if key not in choices}
-    normalizer: ObservationNormalizer | None = None
+    normalizer = None
     if config.normalize_observations:
-        from maze_core.models.normalizer import ObservationNormalizer
-
-        normalizer = ObservationNormalizer(steady)
+        of = "normalising observations", "maze-normalizers", "model.normalize_observations"
+        normalizer = extension(NORMALIZERS, "observations", *of)(steady)
     encoder = make_encoder()
     critic_encoder = (make_critic_encoder or make_encoder)() if config.critic == "separate" else None
     policy = Policy(

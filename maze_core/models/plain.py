@@ -89,29 +89,24 @@ class Look:
 
     def __init__(self, network: nn.Module) -> None:
         self._modules = list(network.modules())
-        self._parts = self._found()
+        self._parts, self._activations = self._found()
         self._tensors = [part for part in self._parts if isinstance(part, torch.Tensor)]
-        self._places = self._found_places()
-        self._activations = self._found_activations()
+        self._places = [tensor.data_ptr() for tensor in self._tensors]
 
     def holds(self) -> bool:
         """Return True if the network has the same modules and activations, tensors at the same places, no hooks."""
-        parts = self._found()
+        parts, activations = self._found()
         return (
             len(parts) == len(self._parts)
             and all(map(operator.is_, parts, self._parts))
-            and self._found_places() == self._places
-            and self._found_activations() == self._activations
+            and [tensor.data_ptr() for tensor in self._tensors] == self._places
+            and activations == self._activations
             and not any(map(_is_hooked, self._modules))
             and not _has_methods(self._modules[0])
         )
 
-    def _found(self) -> list[object]:
+    def _found(self) -> tuple[list[object], list[str]]:
+        """Return what is registered in the modules, and the activations."""
         kinds: list[Any] = [kind for m in self._modules for kind in (m._modules, m._parameters, m._buffers)]
-        return list(chain.from_iterable(kind.values() for kind in kinds))
-
-    def _found_activations(self) -> list[str]:
-        return [module.activation for module in self._modules if isinstance(module, MLP)]
-
-    def _found_places(self) -> list[int]:
-        return [tensor.data_ptr() for tensor in self._tensors]
+        activations: list[str] = [module.activation for module in self._modules if isinstance(module, MLP)]
+        return list(chain.from_iterable(kind.values() for kind in kinds)), activations

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
     from maze_core.models.distributions.base import Noise
     from maze_core.models.memory import Memory
-    from maze_core.models.normalizer import ObservationNormalizer
 
 
 _OWNERS = {"memory": "policy", "critic_memory": "critic"}
@@ -66,13 +65,14 @@ class Policy(nn.Module):
         *,
         has_critic: bool = True,
         head_options: HeadOptions | None = None,
-        normalizer: ObservationNormalizer | None = None,
+        normalizer: nn.Module | None = None,
         make_memory: Callable[[int], Memory | None] | None = None,
     ) -> None:
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
         self.has_critic = has_critic
-        self.normalizer = normalizer
+        self.normalizer: Any = normalizer
+        """What scales the observations, from leaves [B, …] to the same; None: nothing."""
         self.encoder = encoder
         actions = flatten_space(action_space, "action")
         options = head_options or HeadOptions()

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from maze_core.base.cache_folder import cache_folder
+from maze_core.base.errors import ConfigError
+from maze_core.base.file_systems import cache_folder
 from maze_core.plugins import discovery
 from maze_core.plugins.summaries import locate, summarise
 
@@ -72,18 +73,37 @@ def catalog(kind: str | None = None, name: str | None = None) -> list[PluginInfo
 
 def preset_catalog() -> list[PluginInfo]:
     """Return every installed package of presets, with what it contains as its summary."""
-    from maze_core.plugins.config.presets import (
-        preset_packages,  # reading YAML takes time that a list of plugins can spare
-    )
+    from maze_core.plugins.config.presets import GROUP  # reading YAML takes time that a list of plugins can spare
 
     infos = []
-    for claim, contents, problem in preset_packages():
+    for claim in discovery.group(GROUP):
+        contents, problem = _looked_at(claim)
         file, state = locate(claim.entry_point), "broken" if problem else "ok"
         summary, place = ", ".join(contents), str(file) if file else ""
         infos.append(
             PluginInfo("presets", claim.name, claim.distribution, claim.version, state, problem, summary, place)
         )
     return infos
+
+
+def _looked_at(claim: discovery.Declaration) -> tuple[list[str], str]:
+    """Return what a package of the group contains, as texts, and what is wrong with it."""
+    from maze_core.plugins.config.presets import package_folder, presets_of_package, readable, yaml_files
+
+    try:
+        module = claim.entry_point.module
+    except (AttributeError, ValueError):  # a malformed value
+        return [], f"{claim.entry_point.value!r} is not the name of a package"
+    if package_folder(module) is None:
+        return [], f"there is no package {module}"
+    problems: list[ConfigError] = []
+    of = [pair for each in presets_of_package(module) for pair in each.contents(problems.append)]
+    files = [file for each in presets_of_package(module, folder="experiments") for file in yaml_files(each.folder)]
+    found = [f"{name} ({algorithm})" for name, algorithm in of]
+    found += [f"{file.stem} (experiment)" for file in files if readable(file, problems.append) is not None]
+    if not found and not problems:
+        return [], f"{module} has neither presets nor experiments"
+    return found, "\n".join(map(str, problems))
 
 
 def _info(claim: discovery.Declaration, file: Path | None, record: list[str]) -> PluginInfo:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maze_core.base.blame import blame
 from maze_core.base.errors import MazeError, PluginError, say_where
 from maze_core.plugins import discovery
 
@@ -39,6 +38,8 @@ def named(kind: str, name: str, what: str = "") -> Iterator[None]:
     except MazeError:
         raise
     except (Exception, SystemExit) as error:
+        from maze_core.base.blame import blame  # when something has failed
+
         if isinstance(error, Exception) and blame(error):
             say_where(error, f"in {title(kind, name)}")
             raise

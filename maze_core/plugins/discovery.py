@@ -18,14 +18,7 @@ from maze_core.base.bundled import published, publisher
 from maze_core.base.errors import PluginError
 from maze_core.base.local_modules import is_current_folder
 from maze_core.base.terminal_text import plain
-from maze_core.plugins.distribution_facts import (
-    applies,
-    damaged,
-    entry_points_text,
-    facts_of,
-    normal,
-    requirements_on,
-)
+from maze_core.plugins.distribution_facts import applies, damaged, entry_points_text, facts_of, normal, requirements_on
 from maze_core.plugins.kinds import wrong_attribute
 
 KINDS: Mapping[str, str] = {

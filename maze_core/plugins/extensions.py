@@ -10,6 +10,8 @@ from maze_core.plugins import discovery
 
 RECORDINGS = "maze.recordings"
 """The group of `demonstrations`, which loads recorded episodes for a run, and `rollout`, which plays a run's policy."""
+NORMALIZERS = "maze.normalizers"
+"""The group of `observations`, which normalises leaves by spaces, and `estimate`, its statistics before training."""
 VIDEO = "maze.video"
 """The group of `film`, which films an episode of a run, and `studio`, which films any environment."""
 NOTEBOOK = "maze.notebook"

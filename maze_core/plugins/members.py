@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from maze_core.base.blame import blame, definition
 from maze_core.base.errors import ConfigError, MazeError, PluginError, say_where
 from maze_core.plugins import discovery
 from maze_core.plugins.hookspecs import HookSpecs, hookimpl
@@ -51,6 +50,8 @@ def member(kind: str, config: PluginConfig, place: str = "") -> Member:
         put_below(error, place, config)
         raise
     except Exception as error:
+        from maze_core.base.blame import blame, definition  # when something has failed
+
         if isinstance(error, MazeError) or blame(error):
             raise
         # Maze's call failed, as with an abstract method or a constructor that takes no configuration.

@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium
 
-from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.terminal_text import shown
 from maze_core.plugins.discovery import describe, missing
@@ -82,6 +81,8 @@ def check_spaces(env: gymnasium.Env[Any, Any]) -> None:
         try:
             space = getattr(env, name)
         except Exception as exc:
+            from maze_core.base.blame import blame  # when something has failed
+
             if not isinstance(exc, AttributeError) or blame(exc):
                 raise RunError(f"{name} of the environment raised {type(exc).__name__}: {exc}") from exc
             raise _wrong(f"{type(env.unwrapped).__name__} has no {name}", _DECLARE.format(name)) from exc
@@ -108,6 +109,8 @@ def check_reset(result: object) -> None:
 
 def old_api(error: BaseException) -> ConfigError | None:
     """Return the error for an environment whose `error` shows that it uses the old API; else None."""
+    from maze_core.base.blame import blame
+
     text = describe(error)
     found = _UNPACKED.search(text) if isinstance(error, ValueError | TypeError) else None
     if found is not None and not blame(error):

@@ -24,14 +24,7 @@ from maze_core.run.building import initialize
 from maze_core.run.loop import train as train_loop
 from maze_core.run.report import RunSummary
 from maze_core.run.run import Run
-from maze_core.run.saved.run_dir import (
-    NETWORK,
-    check_disk_space,
-    create_run_dir,
-    discard_run_dir,
-    lock,
-    remove_run_dir,
-)
+from maze_core.run.saved.run_dir import NETWORK, check_disk_space, create_run_dir, discard_run_dir, lock, remove_run_dir
 from maze_core.run.saved.run_record import describe_run, note_summary, observers, spaces_of, write_config
 
 PICTURES = "maze.pictures"

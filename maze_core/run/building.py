@@ -12,14 +12,13 @@ from maze_core.base.terminal_text import argument
 from maze_core.learn import answers
 from maze_core.learn.checks import check_called, check_memory_of, check_optimizer
 from maze_core.learn.learner import Learner, plugins_optimizer
-from maze_core.learn.side_learners import SideLearners
-from maze_core.learn.taken_over import further_learners, repeated_steps
+from maze_core.learn.taken_over import SideLearners, further_learners, repeated_steps
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import policy_part
+from maze_core.plugins.extensions import NORMALIZERS, extension
 from maze_core.run.notes import notes_of
 from maze_core.run.saved.checkpoint import read_checkpoint
 from maze_core.run.saved.manifest import MODEL
-from maze_core.run.saved.run_dir import checkpoint_folder, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,8 +46,7 @@ def initialize(run: Run, init_from: Path | None = None) -> None:
     if init_from is None:
         _estimate_statistics(run)
     else:
-        load_parameters(run.policy, init_from)
-        run.init_from = find_run(init_from)
+        run.init_from = load_parameters(run.policy, init_from)
     _build_algorithm(run)
     for claim in discovery.group(NOTES):
         run.notes += discovery.import_claim(claim)(run, first)
@@ -60,13 +58,18 @@ def build(run: Run) -> None:
     _build_algorithm(run)
 
 
-def load_parameters(policy: Policy, source: Path) -> None:
+def load_parameters(policy: Policy, source: Path) -> Path:
     """Load parameters and normaliser statistics of another run's best checkpoint (else its last) into a policy.
+
+    Returns the run's directory.
 
     Raises:
         ConfigError: names or shapes differ; each difference is listed.
     """
-    theirs = read_checkpoint(checkpoint_folder(find_run(source), None)).model
+    from maze_core.run.saved.found_run import checkpoint_folder, find_run
+
+    run_dir = find_run(source)
+    theirs = read_checkpoint(checkpoint_folder(run_dir, None)).model
     ours = policy.state_dict()
     problems = [f"  {name}: this run has no such tensor" for name in theirs.keys() - ours.keys()]
     problems += [f"  {name}: missing from {source}" for name in ours.keys() - theirs.keys()]
@@ -83,6 +86,7 @@ def load_parameters(policy: Policy, source: Path) -> None:
         )
     check_state(theirs, ours, MODEL)
     policy.load_state_dict(theirs)
+    return run_dir
 
 
 def _build_checked_policy(run: Run) -> None:
@@ -98,10 +102,9 @@ def _estimate_statistics(run: Run) -> None:
     normalizer: Any = getattr(run.policy, "normalizer", None)
     estimation = getattr(normalizer, "estimation", None)  # a normaliser of others may have none
     if estimation is not None and estimation.steps:
-        from maze_core.run.estimation import estimate_statistics
-
         policy = policy_part(estimation.policy, "policy", run.config.model)
-        estimate_statistics(normalizer, run.environments.evaluation, run.seed, policy)
+        estimate = extension(NORMALIZERS, "estimate", "statistics before training", "maze-normalizers")
+        estimate(normalizer, run.environments.evaluation, run.seed, policy)
 
 
 def _build_algorithm(run: Run) -> None:

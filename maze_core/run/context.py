@@ -17,7 +17,7 @@ from maze_core.envs.interfaces import lasting_parts
 from maze_core.envs.wrappers import lasting_layers, recall
 from maze_core.models.building import ACTORS
 from maze_core.plugins.config.assembly import INSTALLED, Assembly, asks_for_patience, part_config
-from maze_core.plugins.config.presets import experiment as experiment_file
+from maze_core.plugins.config.experiments import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension, in_notebook
@@ -38,14 +38,14 @@ from maze_core.run.parts import (
 from maze_core.run.python_words import in_python_words
 from maze_core.run.report import Played, Scores
 from maze_core.run.saved import saved_run
-from maze_core.run.saved.run_dir import find_run
+from maze_core.run.saved.found_run import find_run
 
 if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
-    from maze_core.collect.agents.agent import SeveralAgents
     from maze_core.collect.agents.looking_ahead import PlanningBeside
+    from maze_core.collect.agents.single import SeveralAgents
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.report import RunSummary

@@ -96,11 +96,9 @@ def _epoch(run: Run) -> None:
                     learner.take(batch)
                     continue
                 batched = True
-                rows = learner.share_of(batch)  # all, if the run has one learner
-                if repeated is None:
+                rows = batch if learner.others is None else learner.share_of(batch)
+                if repeated is None or not repeated.step(rows):
                     learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
-                else:
-                    repeated.step(rows)
             learner.check()
             run.side_learners.learn(run.state.updates_in_epoch, run.epoch_length)
             run.count_update()

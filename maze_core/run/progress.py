@@ -132,7 +132,8 @@ class RunProgress(ABC):
         limit, began = self.config.max_time, self._started_at
         if limit is not None and began is not None and time.perf_counter() - began >= limit:
             self.pause(f"it has trained for {timedelta(seconds=round(limit))}, as long as max_time lets it")
-        self.check_pause()
+        if self.pause_when is not None:
+            self.check_pause()
 
     def check_pause(self) -> None:
         """Pause the run here if `pause_when` has a reason."""
@@ -164,12 +165,11 @@ class RunProgress(ABC):
     @property
     def fraction_done(self) -> float:
         """The fraction of the configured run that is done, for schedules; 0 if its end is open."""
-        shares = [0.0]
-        if self.total_env_steps:
-            shares.append(self.env_steps / self.total_env_steps)
-        algorithm = self.config.algorithm
-        if algorithm.n_epochs:
-            shares.append(self.updates / (algorithm.n_epochs * self.epoch_length))
+        shares, config = [0.0], self.config
+        if config.steps:
+            shares.append(self.state.env_steps / config.steps)
+        if config.algorithm.n_epochs:
+            shares.append(self.state.updates / (config.algorithm.n_epochs * self.epoch_length))
         return min(1.0, max(shares))
 
     def stop(self, reason: str) -> None:
@@ -190,7 +190,7 @@ class RunProgress(ABC):
     @property
     def steps_done(self) -> bool:
         """True when the configured number of environment steps is reached."""
-        return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
+        return self.config.steps is not None and self.state.env_steps >= self.config.steps
 
     @property
     def updates_remain(self) -> bool:

@@ -15,11 +15,10 @@ from maze_core.base.metrics import VIOLATION, ClosedDict
 from maze_core.base.process_state import isolated_rng
 from maze_core.base.seeding import Purpose, integer_seed, torch_generator
 from maze_core.base.tolerant_output import to_stderr
-from maze_core.collect.agents.looking_ahead import planning_of
 from maze_core.envs.wrappers import fits, frozen, training_memory
 from maze_core.learn import answers
 from maze_core.learn.checks import check_run
-from maze_core.learn.taken_over import check_installed, check_learners
+from maze_core.learn.taken_over import check_installed, check_learners, planning_of
 from maze_core.models.blocks import for_evaluation
 from maze_core.models.building import build_policy
 from maze_core.plugins.closing import release
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
     from maze_core.envs.wrappers import Memory
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.learner import Learner
-    from maze_core.learn.side_learners import SideLearners
-    from maze_core.learn.taken_over import FurtherLearners, RepeatedSteps
+    from maze_core.learn.taken_over import FurtherLearners, RepeatedSteps, SideLearners
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.config.run import RunConfig

@@ -9,12 +9,12 @@ from gymnasium import spaces
 from maze_actors.agents import Round
 from maze_actors.vector_env import AgentsVectorEnv
 from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.data.discounts import carried_rows
 from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.base.errors import RunError
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents.network import NetworkAgent
-from maze_core.data.rollout import carried_rows
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.building import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel

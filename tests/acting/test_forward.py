@@ -6,10 +6,10 @@ import torch
 from gymnasium import spaces
 from maze_dqn.network import ValueNetwork
 from maze_dqn.returns import Expected, Quantiles
+from maze_normalizers.normalizer import ObservationNormalizer
 
 from maze_core.collect.agents.forward import NumpyForward, TorchForward, fastest_forward
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.normalizer import ObservationNormalizer
 
 ROWS, STEPS = 6, 50
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)

@@ -5,12 +5,13 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_recordings.noise_by_row import NoiseByRow
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.agents import network
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import fastest_forward
-from maze_core.collect.agents.network import NetworkAgent, NoiseByRow, SharedNoise
+from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.agents.single import compute_action
 from maze_core.collect.policies.base import ActingPolicy

@@ -117,4 +117,4 @@ def test_values_that_no_type_tells_apart_are_compared_as_written():
         def _written(self, value):
             return value.text
 
-    assert unrestorable(Own(value="a"), "callbacks.odd") == []
+    assert unrestorable(Own(value="a"), "callbacks.odd", Own.model_validate) == []

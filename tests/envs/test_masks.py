@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_environments.mask_spaces import flat_masks, mask_space
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.envs.masks import MaskCheck, flat_masks, mask_leaves, mask_space
+from maze_core.envs.masks import MaskCheck, mask_leaves
 from tests.masked import BITS, FORMS, MEMBERS, TWO
 
 X = spaces.Box(-1, 1, (2,), np.float32)

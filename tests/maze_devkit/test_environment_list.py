@@ -7,6 +7,7 @@ import gymnasium
 import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
+from maze_devkit import environment_list
 from maze_devkit.environment_list import BUILT, brief, list_environments
 from maze_devkit.envs import SeededWalk
 from typer.testing import CliRunner
@@ -14,7 +15,6 @@ from typer.testing import CliRunner
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from maze_core.plugins.config import presets
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -130,8 +130,8 @@ def test_a_preset_is_read_once_for_all_algorithms_and_told_once_where_it_is_brok
     (tmp_path / "presets").mkdir()
     (tmp_path / "presets" / "CartPole-v1.yaml").write_text("algorithm: ppo\n")
     (tmp_path / "presets" / "broken.yaml").write_text("a: [\n")
-    read, reader = [], presets.read_yaml
-    monkeypatch.setattr(presets, "read_yaml", lambda path: read.append(path) or reader(path))
+    read, reader = [], environment_list.read_yaml
+    monkeypatch.setattr(environment_list, "read_yaml", lambda path: read.append(path) or reader(path))
     found = list_environments("CartPole-v1")
     assert len(read) == len(set(read)) > 2
     assert len([each for each in found.problems if "broken.yaml" in each]) == 1

@@ -15,9 +15,9 @@ from maze_devkit.environment_report import examine_environment
 from maze_devkit.envs import CountingEnv, FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
 from maze_devkit.turns import Carousel, Shelves
+from maze_environments.parameters import Choice, IntRange
 
 from maze_core.base.errors import MazeError
-from maze_core.envs.parameters import Choice, IntRange
 from maze_core.plugins.config.assembly import env_config
 from tests.cli.broken_envs import FEW, VALUES, single_environments
 from tests.corridors import Corridor, Hall

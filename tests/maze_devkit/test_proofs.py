@@ -241,7 +241,7 @@ def test_another_ones_name_is_told(publish, checked, monkeypatch, name, distribu
     ],
 )
 def test_what_hides_a_bundled_plugin(kind, name, distribution, module, said):
-    from maze_core.base.bundled import shadowed
+    from maze_devkit.general import shadowed
 
     found = shadowed(kind, name, distribution, module)
     assert said in found

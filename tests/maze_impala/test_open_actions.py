@@ -10,12 +10,12 @@ import torch
 from maze_a2c.a2c import importance
 from maze_impala.actor import Actor
 from maze_onpolicy.collect.parameter_arrays import state_arrays
+from maze_onpolicy.data.discounts import carried_rows
 from maze_onpolicy.learn.recurrent import all_rows
 
 from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.pools.workers import Shared
 from maze_core.data.batch import to_tensors
-from maze_core.data.rollout import carried_rows
 from maze_core.models.memory import distribution_of
 from maze_core.plugins.hookspecs import hookimpl
 from tests.agents import CrowdConfig, CrowdSource, Script, in_turns

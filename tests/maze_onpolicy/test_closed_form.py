@@ -14,7 +14,7 @@ from maze_onpolicy.learn.advantages import advantage_rows
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from maze_core.learn.gradients import backward
+from maze_core.learn.learner import backward
 
 OVERRIDES = {"evaluation.n_episodes": 0}
 

@@ -10,7 +10,7 @@ from maze_impala.config import IMPALAConfig
 from maze_impala.trajectories import trajectories
 from maze_offpolicy.replay.buffer import ReplayBuffer
 from maze_onpolicy.data.discounts import rollout_discounts
-from maze_onpolicy.data.returns import vtrace
+from maze_onpolicy.data.vtrace import vtrace
 from maze_onpolicy.learn.advantages import advantage_rows
 
 from maze_core.data.rollout import Rollout, Trajectory

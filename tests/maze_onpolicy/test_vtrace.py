@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maze_onpolicy.data.returns import generalized_advantages, vtrace
+from maze_onpolicy.data.returns import generalized_advantages
+from maze_onpolicy.data.vtrace import vtrace
 
 # From the specification of the algorithm; batch first.
 REWARDS = np.array([[-1.3, -1.3, 2.3, 42], [1.3, 5.3, -3.3, -5]]).T

@@ -19,7 +19,7 @@ from maze_publish.limits import Limits
 from maze_publish.opening import fetched, find, open_policy_at
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.run.saved.run_dir import find_run
+from maze_core.run.saved.found_run import find_run
 
 QUICK = Limits(bytes=300_000, seconds=0.6, pause=0.2)
 

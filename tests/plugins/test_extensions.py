@@ -16,6 +16,8 @@ from maze_core.plugins.extensions import installed
         ("maze.planning", "run"),
         ("maze.interfaces", "converted"),
         ("maze.learners", "processes"),
+        ("maze.normalizers", "observations"),
+        ("maze.parameters", "setter"),
         ("maze.recordings", "rollout"),
         ("maze.video", "film"),
         ("maze.pictures", "network"),

@@ -11,14 +11,8 @@ from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import INSTALLED, assemble
-from maze_core.plugins.config.presets import (
-    experiment,
-    experiment_algorithm,
-    experiments,
-    named_presets,
-    package_folder,
-    preset_paths,
-)
+from maze_core.plugins.config.experiments import experiment, experiment_algorithm, experiments
+from maze_core.plugins.config.presets import named_presets, package_folder, preset_paths
 from maze_core.run.context import RunContext
 
 

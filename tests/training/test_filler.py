@@ -6,6 +6,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_foreign_envs.native import NativeVectorEnv
+from maze_normalizers.estimation import estimate_statistics
+from maze_normalizers.normalizer import Estimation, ObservationNormalizer
 from maze_recordings.episode_recorder import play
 
 from maze_core.base.errors import RunError
@@ -14,11 +16,9 @@ from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import mask_size
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.normalizer import Estimation, ObservationNormalizer
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run.estimation import estimate_statistics
 
 OVERRIDES = {"evaluation.n_episodes": 0}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maze_core.base.saved_state import StateError
-from maze_core.learn.optimizers import restore
+from maze_core.learn.restored_optimizers import restore
 
 KINDS = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "SGD", "Adagrad", "Adadelta", "ASGD", "Rprop")
 

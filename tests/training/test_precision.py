@@ -9,13 +9,13 @@ import torch
 from gymnasium import spaces
 from maze_actors.agents import MultiAgentEnv, Round
 from maze_export.export import export_policy
+from maze_normalizers.normalizer import ObservationNormalizer
 from maze_wrappers.lost_digits import seen_by_agents
 
 from maze_core import Plugin, hookimpl
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import is_narrow, leaf_spec
 from maze_core.models.distributions.continuous import BoxScale
-from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins.config.base import PluginConfig
 
 OVERRIDES = {"evaluation.n_episodes": 0}

@@ -17,7 +17,8 @@ from maze_core.base.errors import CheckpointError, ConfigError, MazeError
 from maze_core.run.building import load_parameters
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved import run_dir, saved_run
-from maze_core.run.saved.run_dir import create_run_dir, find_run, lock
+from maze_core.run.saved.found_run import find_run
+from maze_core.run.saved.run_dir import create_run_dir, lock
 from tests.assemblies import assembly_of
 from tests.training.dying import dying
 

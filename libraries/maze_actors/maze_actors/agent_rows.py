@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_actors.groups import members_of
 from maze_core.base.errors import ConfigError
 from maze_core.envs.actors import ACTOR, CRITIC, ELAPSED, TURN, ActorId
 from maze_core.envs.checks import check_apart
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.masks import mask_leaves, masks_among
-from maze_core.envs.spaces import ROLES, flatten_space, leaves, members_of
+from maze_core.envs.spaces import ROLES, flatten_space, leaves
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:

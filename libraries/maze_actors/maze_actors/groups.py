@@ -10,7 +10,6 @@ from gymnasium import Space, spaces
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.actors import CRITIC, ActorId
-from maze_core.envs.spaces import members_of
 
 ONE_HOT = "actor_id"
 """The leaf by which a network that several actors share knows who acts."""
@@ -102,3 +101,12 @@ def group_spaces(
     if both := own.keys() & more.keys():
         raise ConfigError(f"the actors of the kind {group.kind!r} observe a key {min(both)!r}, which is taken", "env")
     return spaces.Dict({**own, **more}), action
+
+
+def members_of(space: Space[Any]) -> dict[str, Space[Any]]:
+    """Return an observation space as the members of a Dict with the same leaves."""
+    if isinstance(space, spaces.Dict):
+        return dict(space.spaces)
+    if isinstance(space, spaces.Tuple):
+        return {str(index): child for index, child in enumerate(space.spaces)}
+    return {"observation": space}

@@ -29,7 +29,7 @@ from maze_core.envs.checks import (
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events import check_separate, events_of, take
 from maze_core.envs.info_columns import InfoColumns
-from maze_core.envs.parameters import EpisodeParameters, rebuilt
+from maze_core.envs.parameters import EpisodeParameters, of_parameters
 from maze_core.envs.recorded_state import StepLog, check_count
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, StepResult
@@ -239,7 +239,7 @@ class AgentsVectorEnv:
     def _rebuild(self, c: int, arguments: Mapping[str, Any]) -> None:
         """Put another environment in the place of copy c, with what the wrappers remember."""
         old, memory = self.envs[c], remembered(self._lasting[c])
-        self.envs[c] = new = rebuilt(
+        self.envs[c] = new = of_parameters("rebuilt")(
             self._builder, self.first_index + c, arguments, old, lambda make, k: make.agents_env(k)
         )
         release(old)

@@ -13,7 +13,8 @@ from maze_core.plugins.config.record import CONFIG
 from maze_core.run.api import to_its_end
 from maze_core.run.report import RunSummary
 from maze_core.run.run import Run
-from maze_core.run.saved.run_dir import find_run, remove_run_dir
+from maze_core.run.saved.found_run import find_run
+from maze_core.run.saved.run_dir import remove_run_dir
 from maze_core.run.saved.saved_run import check_end, reopen
 from maze_fork.directory import fork_directory
 

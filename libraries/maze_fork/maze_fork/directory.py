@@ -14,16 +14,9 @@ from maze_core.base.errors import CheckpointError, ConfigError, RunError
 from maze_core.plugins.config.record import CONFIG, FORKED_FROM, ID, read_record, write_record
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.run.saved.found_run import checkpoint_folder, find_run
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST
-from maze_core.run.saved.run_dir import (
-    NETWORK,
-    REPLAY,
-    checkpoint_folder,
-    claim_folder,
-    claim_neighbour,
-    find_run,
-    remove_run_dir,
-)
+from maze_core.run.saved.run_dir import NETWORK, REPLAY, claim_folder, claim_neighbour, remove_run_dir
 
 _CONFIG_BYTES, _METRICS_BYTES = 10_000_000, 1_000_000_000
 

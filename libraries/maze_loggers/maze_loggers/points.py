@@ -81,21 +81,6 @@ def final_values(evaluation: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def settings(run: Run) -> dict[str, Any]:
-    """Return the run's configuration by path, such as `algorithm.lr`; a list is one value."""
-    found: dict[str, Any] = {}
-
-    def walk(tree: Mapping[str, Any], prefix: str) -> None:
-        for key, value in tree.items():
-            if isinstance(value, dict) and value:
-                walk(value, f"{prefix}{key}.")
-            else:
-                found[f"{prefix}{key}"] = value
-
-    walk(run.config.model_dump(mode="json"), "")
-    return found
-
-
 def best_files(run_dir: Path) -> dict[str, Path]:
     """Return the files of the checkpoint `best` with the run's configuration and record, by path in `run_dir`.
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from maze_onpolicy.data.discounts import rollout_discounts as rollout_discounts
     from maze_onpolicy.data.returns import explained_variance as explained_variance
     from maze_onpolicy.data.returns import generalized_advantages as generalized_advantages
-    from maze_onpolicy.data.returns import vtrace as vtrace
     from maze_onpolicy.data.reward_scale import RewardScale as RewardScale
     from maze_onpolicy.data.rounding import nearly_equal as nearly_equal
     from maze_onpolicy.data.transitions import Transitions as Transitions
+    from maze_onpolicy.data.vtrace import vtrace as vtrace
     from maze_onpolicy.learn.advantages import actor_critic_loss as actor_critic_loss
     from maze_onpolicy.learn.advantages import advantage_rows as advantage_rows
     from maze_onpolicy.learn.advantages import normalized as normalized
@@ -99,7 +99,7 @@ _HOMES = {
     "state_arrays": "maze_onpolicy.collect.parameter_arrays",
     "surrogate_term": "maze_onpolicy.closed_form.terms",
     "twice_differentiable": "maze_onpolicy.learn.recurrent",
-    "vtrace": "maze_onpolicy.data.returns",
+    "vtrace": "maze_onpolicy.data.vtrace",
     "with_parameters": "maze_onpolicy.learn.parameters",
 }
 

@@ -39,9 +39,9 @@ def show(
     """
     from maze_core.plugins.config.assembly import assemble, dump, load_run_config
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
+    from maze_core.plugins.config.experiments import experiment as experiment_file
     from maze_core.plugins.config.plain_yaml import read_yaml
-    from maze_core.plugins.config.presets import experiment as experiment_file
-    from maze_core.run.saved.run_dir import no_run, run_at
+    from maze_core.run.saved.found_run import no_run, run_at
 
     if run is not None:  # as plain data: showing a configuration runs no code of it
         run = run_at(run)

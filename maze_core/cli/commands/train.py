@@ -5,19 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from maze_core.base.local_modules import allow_local_modules
 from maze_core.base.terminal_text import argument, printable
 from maze_core.cli import output
+from maze_core.cli.algorithm_options import COMMON, command_of, common_parameters, own_parameter
 from maze_core.cli.group import lasting_imports
 from maze_core.cli.options import callbacks_named, placed
-
-if TYPE_CHECKING:
-    from maze_core.plugins.config.flags import Flag
 
 _NAMING = ("--algo", "--algorithm", "--alg", "--agent")
 """Options that other programs have for the algorithm."""
@@ -56,7 +54,7 @@ class _Algorithms(TyperGroup):
             words = [each.partition("=")[2] if each.partition("=")[0] in _NAMING else each for each in others]
             named = next((each for each in words if each in self.list_commands(ctx)), None)
             if experiment is not None and named is None:
-                from maze_core.plugins.config.presets import experiment_algorithm
+                from maze_core.plugins.config.experiments import experiment_algorithm
 
                 return super().parse_args(ctx, [experiment_algorithm(experiment, "maze train"), *args])
             rest = [each for each in args if each != named and each.partition("=")[0] not in _NAMING]
@@ -74,7 +72,7 @@ class _Algorithms(TyperGroup):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """List the experiments that there are."""
-        from maze_core.plugins.config.presets import experiments
+        from maze_core.plugins.config.experiments import experiments
 
         if found := experiments():
             with formatter.section("Experiments"):
@@ -134,23 +132,28 @@ def _train_algorithm(
 ) -> None:
     from maze_core.collect.policies.said_classes import said_classes
     from maze_core.plugins.config.assembly import Assembly
-    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.plugins.config.raw import assignments_of, check_set_once
     from maze_core.plugins.config.record import CONFIG
-    from maze_core.run.saved.run_dir import find_run
 
     allow_local_modules()
     typed = placed(common) | callbacks_named(callback or ())
     check_set_once(assignments_of(typed), assignments_of(parameters))
     if quiet:
         typed["callbacks.console"] = None
-    init_from = None if init_from is None else find_run(init_from)
-    files = [] if experiment is None else [experiment_file(experiment)]
+    files = list(config or ())
+    if init_from is not None:
+        from maze_core.run.saved.found_run import find_run
+
+        init_from = find_run(init_from)
+    if experiment is not None:
+        from maze_core.plugins.config.experiments import experiment as experiment_file
+
+        files.insert(0, experiment_file(experiment))
     run_config, chosen = Assembly(said_classes([parameters, typed], set_ or ())).assemble_with_preset(
         algorithm,
         env,
         preset or "auto",
-        [*files, *(config or ())],
+        files,
         set_ or (),
         {**typed, **parameters},
         parent=None if init_from is None else init_from / CONFIG,
@@ -170,67 +173,6 @@ Examples:
 """
 
 
-_COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
-    ("env", str | None, "--env", "ID", "Environment id, such as CartPole-v1 or module:Id."),
-    ("env_source", str | None, "--env-source", "NAME", "Env source plugin; default: the one that has --env."),
-    (
-        "experiment",
-        str | None,
-        "--experiment",
-        "NAME",
-        "A file of the folder experiments, or of an installed package; it may name the algorithm, too.",
-    ),
-    ("config", list[Path] | None, "--config,-c", "FILE", "YAML file; repeatable, later files win."),
-    (
-        "preset",
-        str | None,
-        "--preset",
-        "NAME",
-        "A preset's name or file (.yaml), or none; default: the preset with the environment's name.",
-    ),
-    (
-        "set_",
-        list[str] | None,
-        "--set",
-        "PATH=VALUE",
-        "Set any value, such as evaluation.n_episodes=20; repeatable.",
-    ),
-    ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers; the first is innermost."),
-    (
-        "callback",
-        list[str] | None,
-        "--callback",
-        "NAME",
-        "A callback plugin, or a class of your own, module:Class; repeatable.",
-    ),
-    ("model", str | None, "--model", "NAME", "Model plugin; default: mlp."),
-    ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
-    (
-        "learners",
-        str | None,
-        "--learners",
-        "N",
-        "Processes that compute gradients, each on its share of a batch; default: 1.",
-    ),
-    ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
-    ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
-    ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
-    ("max_time", str | None, "--max-time", "TIME", "End after this time, such as 90m or 2h; `maze resume` goes on."),
-    (
-        "patience",
-        str | None,
-        "--patience",
-        "N",
-        "Epochs without a new best evaluation before the run stops; 0: never. Default: 0 with --steps or --epochs, "
-        "otherwise 15 for most algorithms.",
-    ),
-    ("run_dir", Path | None, "--run-dir,--dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
-    ("init_from", Path | None, "--init-from", "RUN", "Start from the weights of another run, or a policy's address."),
-    ("quiet", bool | None, "--quiet,-q", "", "Print no progress."),
-)
-"""The options of every algorithm's command: name, type, spellings, metavar, help."""
-
-
 def algorithm_command(name: str, train: Callable[..., None]) -> Any:
     """Return the command of an algorithm.
 
@@ -246,7 +188,7 @@ def algorithm_command(name: str, train: Callable[..., None]) -> Any:
     from maze_core.plugins.config.flags import flags
 
     plugin = discovery.load("algorithm", name)
-    reserved = {name.rstrip("_") for name, *_ in _COMMON}
+    reserved = {name.rstrip("_") for name, *_ in COMMON}
     own = {f"algorithm__{flag.field}": flag for flag in flags(plugin.Config) if flag.field not in reserved}
 
     def body(**values: Any) -> None:
@@ -258,61 +200,10 @@ def algorithm_command(name: str, train: Callable[..., None]) -> Any:
         train(name, parsed, **{key: value for key, value in values.items() if key not in own})
 
     parameters = [
-        *_common_parameters(),
-        *(_own_parameter(key, flag, f"Parameters of {name}") for key, flag in own.items()),
+        *common_parameters(),
+        *(own_parameter(key, flag, f"Parameters of {name}") for key, flag in own.items()),
     ]
     body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     body.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     summary = (inspect.getdoc(plugin) or name).partition("\n\n")[0].replace("\n", " ")
     return command_of(name, body, help=summary + "\n" + _EXAMPLES.format(name=name))
-
-
-def _common_parameters() -> list[inspect.Parameter]:
-    return [
-        _keyword(name, kind, spellings.split(","), help, "Run", {"metavar": metavar} if metavar else {})
-        for name, kind, spellings, metavar, help in _COMMON
-    ]
-
-
-def _own_parameter(key: str, flag: Flag, panel: str) -> inspect.Parameter:
-    default = f"[default: {flag.default}]" if flag.default else "[required]"
-    more = {"metavar": default if flag.boolean else f"{flag.metavar or 'TEXT'} {default}"}
-    notes = [flag.limits, default.strip("[]") if flag.boolean else ""]  # a switch shows no metavar
-    text = f"{flag.description} ({', '.join(filter(None, notes))})" if any(notes) else flag.description
-    return _keyword(key, bool | None if flag.boolean else str | None, [flag.option], text, panel, more)
-
-
-def _keyword(
-    name: str, kind: Any, spellings: list[str], help: str, panel: str, more: dict[str, Any]
-) -> inspect.Parameter:
-    option = typer.Option(*spellings, help=help, rich_help_panel=panel, show_default=False, **more)
-    annotation: Any = Annotated[kind, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def command_of(name: str, body: Callable[..., None], help: str) -> Any:
-    """Return a single Typer command made from a function whose signature holds the options."""
-    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    single.command(name, help=help, cls=_AlgorithmCommand)(body)
-    command = typer.main.get_command(single)
-    command.name = name
-    return command
-
-
-class _AlgorithmCommand(TyperCommand):
-    """Shows each option with its default on its own line, never wrapped, and its meaning below."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for option in self.get_params(ctx):
-            record = option.get_help_record(ctx)
-            if record is not None:
-                panels.setdefault(getattr(option, "rich_help_panel", None) or "Help", []).append(record)
-        for title, records in panels.items():
-            with formatter.section(title):
-                for name, meaning in records:
-                    formatter.write_text(name)
-                    with formatter.indentation():
-                        formatter.indent()
-                        formatter.write_text(meaning)
-                        formatter.dedent()

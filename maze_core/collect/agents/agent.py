@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,37 +59,6 @@ class Agent(ABC):
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
         """Restore the result of `state()`."""
-
-
-class SeveralAgents(Protocol):
-    """A trained policy that acts for the agents of an environment; each has its own memory, if the policy has one.
-
-    agents = context.agents()
-    agents.reset()
-    action = agents.act("player_0", observation)
-    """
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the agents."""
-
-    def reset(self) -> None:
-        """Forget the last episode. Call it where an episode begins."""
-
-    def all_or_nothing(self) -> AbstractContextManager[None]:
-        """Where the block raises, remember nothing of what was seen in it. Planners are left as they are."""
-
-    def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
-        """Return an agent's action for the next observation at which it acts, both in its own spaces.
-
-        Args:
-            name: the agent.
-            observation: as the environment has it: of PettingZoo, the one that `last()` or `step` returns.
-            info: the agent's info, where it holds the action mask.
-
-        Raises:
-            ConfigError: there is no such agent, or the observation is refused.
-        """
 
 
 Change = Callable[[Choice, "Tree"], Choice]

@@ -146,7 +146,7 @@ class NumpyForward:
 
 
 def _input(key: str, policy: Policy) -> Callable[[Tree], np.ndarray]:
-    """Return what reads a leaf of observations, [B, d], normalised as by `ObservationNormalizer.forward`."""
+    """Return what reads a leaf of observations, [B, d], normalised as by maze-normalizers."""
     normalizer: Any = policy.normalizer
     if normalizer is None or key not in normalizer.keys:
         return operator.itemgetter(key)
@@ -240,11 +240,7 @@ _HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {
 
 def _normalizes_plainly(policy: Policy) -> bool:
     """Return True for a policy that normalises no observations, or as `_input` does."""
-    if policy.normalizer is None:
-        return True
-    from maze_core.models.normalizer import ObservationNormalizer
-
-    return type(policy.normalizer) is ObservationNormalizer
+    return policy.normalizer is None or "scales_plainly" in vars(type(policy.normalizer))
 
 
 def _simple_heads(policy: Policy, rows: int) -> list[tuple[str, Any]] | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.plugins.extensions import extension
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,10 +14,6 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.plugins.hookspecs import Run
-
-PLANNING = "maze.planning"
-"""The entry-point group for what looks ahead: `run` is called with a run, and returns its `RunPlanning`."""
 
 
 class Planner(Protocol):
@@ -92,18 +86,3 @@ class RunPlanning(Protocol):
 
     def close(self) -> None:
         """Release the agents and the environments that copies were made of; safe to call twice."""
-
-
-def planning_of(run: Run) -> RunPlanning | None:
-    """Return what looks ahead in a run; None: none of its plugins does.
-
-    Raises:
-        ConfigError: a plugin does, and nothing is installed that lets it.
-    """
-    members = run.hooks.implementers("build_planner")
-    if not members:
-        return None
-    first = members[0]
-    what = f"looking ahead, as {first.name} does,"
-    planning: RunPlanning = extension(PLANNING, "run", what, "maze-planning", first.place or first.kind)(run)
-    return planning

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 import torch
 
-from maze_core.base.seeding import (
-    Purpose,
-    load_random_state,
-    load_random_states,
-    random_state,
-    random_states,
-    torch_generator,
-)
-from maze_core.base.tree import concat_trees, map_tree, subtree, to_arrays
+from maze_core.base.seeding import load_random_state, random_state
+from maze_core.base.tree import concat_trees, subtree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, fastest_forward
-from maze_core.data.batch import concat_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.memory import hears, remembers
 
@@ -29,9 +21,7 @@ if TYPE_CHECKING:
     from maze_core.collect.agents.agent import Exploration
     from maze_core.collect.agents.row_memory import RowMemory
     from maze_core.envs.masks import MaskCheck
-    from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.plugins.hookspecs import Run
 
 
 _NOISE, _EXPLORED = "#noise/", "#explored/"
@@ -89,32 +79,6 @@ class SharedNoise:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         load_random_state(self.generator, state["noise"])
-
-
-class NoiseByRow:
-    """A generator for each row: an episode's noise does not depend on the episodes that are played beside it."""
-
-    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
-        self._rngs = rngs
-        self._generator = torch.Generator()
-
-    def draw(self, policy: Policy, steps: int) -> TensorTree:
-        """Return the noise of the next steps, leaves [steps, N, …]."""
-        drawn = [self._row(policy, rng) for _ in range(steps) for rng in self._rngs]
-        rows = concat_tensors(drawn)
-        return map_tree(lambda leaf: leaf.reshape(steps, len(self._rngs), *leaf.shape[1:]), rows)
-
-    def _row(self, policy: Policy, rng: np.random.Generator) -> TensorTree:
-        self._generator.manual_seed(int(rng.integers(2**63)))
-        return policy.draw_noise((1,), self._generator)
-
-    def state(self) -> dict[str, Any]:
-        """Return the random states."""
-        return {"rngs": random_states(self._rngs)}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        load_random_states(self._rngs, state["rngs"])
 
 
 class NetworkAgent(Agent):
@@ -245,13 +209,6 @@ def memory_of(policy: Policy) -> RowMemory | None:
     from maze_core.collect.agents.row_memory import RowMemory
 
     return RowMemory(policy)
-
-
-def training_agent(run: Run, env: VectorEnv, exploration: Exploration | None) -> NetworkAgent:
-    """Return the agent that collects what a run learns from in these environments; `exploration` None: with samples."""
-    if exploration is not None:
-        return NetworkAgent.exploring(run.policy, env.num_envs, exploration)
-    return NetworkAgent.sampling(run.policy, env.num_envs, torch_generator(run.seed, Purpose.POLICY_NOISE))
 
 
 def draws_itself(policy: Policy) -> bool:

@@ -6,8 +6,8 @@ What training refuses is not acted on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -259,3 +259,34 @@ def refused(leaf: str, problem: str, agent: str | None = None, *, checks: bool =
             "With check=False it acts without looking."
         )
     return ConfigError(f"the observation{whose} is refused at {leaf!r}: {problem}", None, hint)
+
+
+class SeveralAgents(Protocol):
+    """A trained policy that acts for the agents of an environment; each has its own memory, if the policy has one.
+
+    agents = context.agents()
+    agents.reset()
+    action = agents.act("player_0", observation)
+    """
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the agents."""
+
+    def reset(self) -> None:
+        """Forget the last episode. Call it where an episode begins."""
+
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """Where the block raises, remember nothing of what was seen in it. Planners are left as they are."""
+
+    def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
+        """Return an agent's action for the next observation at which it acts, both in its own spaces.
+
+        Args:
+            name: the agent.
+            observation: as the environment has it: of PettingZoo, the one that `last()` or `step` returns.
+            info: the agent's info, where it holds the action mask.
+
+        Raises:
+            ConfigError: there is no such agent, or the observation is refused.
+        """

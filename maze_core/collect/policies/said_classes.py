@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.local_modules import hidden_here, permit
-from maze_core.collect.policies.base import ActingPolicy
-from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import is_class_name
@@ -19,8 +17,7 @@ from maze_core.plugins.config.schedules import Schedule
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
-_BASES: dict[str, type[Any]] = {"policy": ActingPolicy, "callback": Plugin, "schedule": Schedule}
-_EXPLORATION = "exploration"
+_KINDS = ("policy", "callback", "schedule", "exploration")
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,7 @@ class SaidClasses:
         Raises:
             ConfigError: there is none, or it is of another kind.
         """
-        return (
-            _imported(kind, name) if kind in (*_BASES, _EXPLORATION) and name in self.names else self.load(kind, name)
-        )
+        return _imported(kind, name) if kind in _KINDS and name in self.names else self.load(kind, name)
 
 
 def said_classes(said: Any, overrides: Sequence[str] = (), load: Loader = discovery.load) -> Loader:
@@ -71,6 +66,8 @@ def _names(said: Any) -> Iterator[str]:
 
 def _imported(kind: str, name: str) -> type[Any]:
     """Return the class `module:Class` of a kind."""
+    from maze_core.envs.sources.imports import import_module  # few runs have classes of the user's own
+
     module, _, title = name.partition(":")
     permit([name])
     imported, base = import_module(module, kind), _base(kind)
@@ -89,11 +86,11 @@ def _imported(kind: str, name: str) -> type[Any]:
 
 
 def _base(kind: str) -> type[Any]:
-    if kind == _EXPLORATION:
-        from maze_core.collect.agents.agent import Exploration
+    from maze_core.collect.agents.agent import Exploration
+    from maze_core.collect.policies.base import ActingPolicy
 
-        return Exploration
-    return _BASES[kind]
+    bases = {"policy": ActingPolicy, "callback": Plugin, "schedule": Schedule, "exploration": Exploration}
+    return bases[kind]
 
 
 def _others(kind: str, module: Any) -> str | None:

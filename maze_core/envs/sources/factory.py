@@ -10,7 +10,7 @@ from pydantic import PositiveInt
 
 from maze_core.base.errors import MazeError
 from maze_core.envs.interfaces import as_gymnasium, lone, vector_class
-from maze_core.envs.masks import check_kept
+from maze_core.envs.mask_forms import check_kept
 from maze_core.envs.sources.imports import explained
 from maze_core.plugins.base import Plugin, given, not_given
 from maze_core.plugins.config.base import PluginConfig

@@ -25,7 +25,6 @@ from maze_core.envs.interfaces import (
     vector_class,
     with_arrays,
 )
-from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
@@ -153,7 +152,7 @@ def other_maker(env_id: str) -> Maker | None:
 
     if advice := missing_source(env_id):
         raise ConfigError(f"no installed env source has {shown(env_id)}", "env.id", advice)
-    found = import_module(module, "env.id")
+    found = _imported(module)
     if name in gymnasium.registry:
         return None
     member = vars(found).get(name)
@@ -234,12 +233,18 @@ def check_env_id(env_id: str) -> None:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        import_module(module, "env.id")
+        _imported(module)
     if name not in gymnasium.registry:
         from maze_core.envs.sources.failures import suggestion
 
         hint = suggestion(name, module)
         raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=hint)
+
+
+def _imported(module: str) -> Any:
+    from maze_core.envs.sources.imports import import_module  # most ids name no module
+
+    return import_module(module, "env.id")
 
 
 def made_in(module: str, env_id: str) -> bool:

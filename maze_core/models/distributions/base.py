@@ -150,7 +150,8 @@ def _standard_exponential(shape: tuple[int, ...], generator: torch.Generator) ->
 
 def _gumbel(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     # -log E of an exponential E is a Gumbel variate.
-    return _standard_exponential(shape, generator).clamp_(min=_TINY).log_().neg_()
+    exponential = torch.empty(shape, device=generator.device).exponential_(generator=generator)
+    return exponential.clamp_(min=_TINY).log_().neg_()
 
 
 def _logistic(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

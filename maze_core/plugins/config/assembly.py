@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.env_door import EnvSources
-from maze_core.plugins.config.own_classes import by_path, check_classes
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import (
     DEFAULT_CALLBACKS,
@@ -62,26 +61,9 @@ class Assembly:
 
         return Permissions(self.load)
 
-    def assemble(
-        self,
-        algorithm: str | None = None,
-        env: str | None = None,
-        preset: str = "auto",
-        files: Sequence[Path | Raw] = (),
-        overrides: Sequence[str] = (),
-        flags: Mapping[str, Any] | None = None,
-        parent: Path | None = None,
-    ) -> RunConfig:
-        """Assemble and validate the configuration of a run.
-
-        `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
-        YAML values, `flags` maps paths to other values, `preset` is a name, `auto` (the one that the files name, else
-        the one named like the environment, if there is one) or `none`.
-        `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
-        environment if none is named, override the preset.
-        Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
-        """
-        return self.assemble_with_preset(algorithm, env, preset, files, overrides, flags, parent)[0]
+    def assemble(self, *parts: Any, **named: Any) -> RunConfig:
+        """Return the configuration of a run; arguments and errors as for `assemble_with_preset`."""
+        return self.assemble_with_preset(*parts, **named)[0]
 
     def assemble_with_preset(
         self,
@@ -93,7 +75,15 @@ class Assembly:
         flags: Mapping[str, Any] | None = None,
         parent: Path | None = None,
     ) -> tuple[RunConfig, str]:
-        """Like `assemble`, and also return the title of the applied preset, empty if there is none."""
+        """Assemble and validate the configuration of a run; also return the title of the applied preset, or "".
+
+        `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
+        YAML values, `flags` maps paths to other values, `preset` is a name, `auto` (the one that the files name, else
+        the one named like the environment, if there is one) or `none`.
+        `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
+        environment if none is named, override the preset.
+        Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
+        """
         said = [parse_assignment(text) for text in overrides]
         flagged = assignments_of(flags or {})
         if algorithm is not None:
@@ -106,7 +96,7 @@ class Assembly:
         permit([value for _, value in assignments] + layers)
         for path, layer in zip(files, layers, strict=True):
             if not isinstance(path, dict):
-                check_classes(layer, by_path(assignments), path)
+                _check_said(layer, assignments, path)
         named = [layer.pop("preset") for layer in layers if "preset" in layer]
         trusted, untrusted = _stack(DEFAULTS, *layers), list[tuple[Raw, Path]]()
         if parent is not None:
@@ -123,7 +113,7 @@ class Assembly:
         if found is not None and not found.preset_folder.trusted:
             untrusted.append((chosen, found.file))
         for content, source in untrusted:
-            check_classes(content, by_path(assignments), source)
+            _check_said(content, assignments, source)
         raw = self._with_source(assign(_stack(_BEGUN, chosen, *layers), assignments))
         if says_its_end(asked) and not names_patience(asked):
             without_patience(raw)
@@ -168,7 +158,7 @@ class Assembly:
             raw = dict(source)
         else:
             raw, run_dir = read_checksummed(Path(source)), Path(source).parent
-            check_classes(raw, by_path(assignments), Path(source))
+            _check_said(raw, assignments, Path(source))
         before = merge({}, raw)
         kept = without_uninstalled(assign(before, assignments), assignments, self.load, _note)
         return self._resolve(kept) if run_dir is None else self._resolved(kept, run_dir, before)
@@ -182,7 +172,7 @@ class Assembly:
                 contain it.
         """
         raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
-        check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
+        _check_said(raw, assignments, path, agreed=agreed)
         permitted = self._permissions.assigned(raw, assignments, path, agreed)
         return self._saved(without_uninstalled(permitted, assignments, self.load, _note), path, raw)
 
@@ -203,7 +193,7 @@ class Assembly:
         """
         raw, assignments = merge({}, read_checksummed(path)), _said(overrides)
         acting = {key: raw.get(key) for key in ("wrappers", "algorithm")}  # callbacks may be left out
-        check_classes(acting, by_path(assignments), path)
+        _check_said(acting, assignments, path)
         kept, reaching = self._permissions.for_evaluation(raw, assignments, path, agreed)
         from maze_core.plugins.config.permissions import without_missing
 
@@ -314,6 +304,13 @@ assemble = INSTALLED.assemble
 load_run_config = INSTALLED.load_run_config
 part_config = INSTALLED.part_config
 env_config = INSTALLED.env_config
+
+
+def _check_said(files: Any, assignments: Iterable[tuple[tuple[str, ...], Any]], source: Path, **further: Any) -> None:
+    """Raise ConfigError if what was read names classes of the user's own that neither assignments nor `further` do."""
+    from maze_core.plugins.config.own_classes import check_classes  # few runs are read from files
+
+    check_classes(files, {".".join(path): value for path, value in assignments} | further, source)
 
 
 def policy_part(part: Any, where: str, owner: PluginConfig) -> PluginConfig:

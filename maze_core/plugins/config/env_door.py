@@ -25,7 +25,7 @@ class EnvSources:
         if not isinstance(env_id, str):
             return DEFAULT
         for name in discovery.names("env"):
-            knows = None if name == DEFAULT else self._member(name, "knows")
+            knows = None if name in (DEFAULT, "factory") else self._member(name, "knows")  # a factory has no ids
             if knows is not None and knows(env_id):
                 return name
         return DEFAULT

@@ -7,7 +7,7 @@ program names the same class again, so a file from someone else cannot run a cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,6 @@ def check_modules(files: Any, source: Path | str) -> None:
                 f"{argument(source)} would import the module {name} of the current folder, which needs your permission",
                 hint=way_to_permit(name),
             )
-
-
-def by_path(assignments: Iterable[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """Return assignments as values by path."""
-    return {".".join(path): value for path, value in assignments}
 
 
 def _below(place: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -7,9 +7,10 @@ could be trained, but neither resumed nor evaluated, or would go on with other v
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,7 +20,6 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.raw import PARTS, Raw
 from maze_core.plugins.config.run import RunConfig
-from maze_core.plugins.discovery import Loader
 
 
 class Validation:
@@ -71,8 +71,9 @@ class Validation:
             return None
         model: type[PluginConfig] = plugin.Config
         try:
-            config = model.model_validate(raw, context=self._load)
-            lost = unrestorable(config, where, self._load)
+            read = partial(model.model_validate, context=self._load)
+            config = read(raw)
+            lost = unrestorable(config, where, read)
         except ConfigError as error:  # about a plugin that a parameter names
             lost = [error]
         except ValidationError as error:
@@ -127,7 +128,7 @@ def named_part(
         config = model.model_validate(values)
     except ValidationError as error:
         raise combined(_explained(error, model, where, values)) from error
-    if lost := unrestorable(config, where):
+    if lost := unrestorable(config, where, model.model_validate):
         raise combined(lost)
     return plugin, config
 
@@ -157,13 +158,14 @@ _HINT = (
     "Next: another value; or its plugin's author gives the parameter a type that a file keeps, such as str or float."
 )
 
+M = TypeVar("M", bound=BaseModel)
 _UNWRITABLE = (ValueError, TypeError, RecursionError)
 
 
-def unrestorable(config: BaseModel, where: str, load: Loader = discovery.load) -> list[ConfigError]:
+def unrestorable(config: M, where: str, read: Callable[[Any], M]) -> list[ConfigError]:
     """Return one error for each value that a file would not keep.
 
-    `where` is the path of the configuration; `load` finds the classes that it names.
+    `where` is the path of the configuration; `read` makes one of plain data.
     """
     try:
         written = _written(config)
@@ -171,7 +173,7 @@ def unrestorable(config: BaseModel, where: str, load: Loader = discovery.load) -
         return _unwritable(config, where)
     model = type(config)
     try:
-        again = model.model_validate(written, context=load)
+        again = read(written)
     except ValidationError as error:
         from maze_core.plugins.config.explain import explain
 

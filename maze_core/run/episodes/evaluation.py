@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from typing_extensions import TypeIs
 
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-from maze_core.collect.policies.base import ActingPolicy
 from maze_core.collect.stepper import Stepper
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.agent import Agent, Choice
     from maze_core.collect.agents.looking_ahead import Planning
+    from maze_core.collect.policies.base import ActingPolicy
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
 
@@ -84,10 +85,14 @@ def evaluate_policy(
     return playing.episodes
 
 
+def _is_plugin(policy: Policy | ActingPolicy) -> TypeIs[ActingPolicy]:
+    return hasattr(policy, "blind")  # as all have, and no network; the class is loaded where a run has one alone
+
+
 @contextmanager
 def evaluation_mode(policy: Policy | ActingPolicy) -> Iterator[None]:
     """Let a network act in evaluation mode, without gradients; its modules return to their previous modes."""
-    held = nullcontext() if isinstance(policy, ActingPolicy) else in_evaluation_mode(policy)
+    held = nullcontext() if _is_plugin(policy) else in_evaluation_mode(policy)
     with held, torch.inference_mode():
         yield
 
@@ -150,7 +155,7 @@ def evaluating_agent(
     share: Share | None = None,
 ) -> Agent:
     """Return the agent of a policy in the environments of an evaluation, or in a share of them."""
-    if isinstance(policy, ActingPolicy):
+    if _is_plugin(policy):
         from maze_core.collect.agents.rule import RuleAgent
 
         rngs = [np.random.default_rng([noise.initial_seed(), row]) for row in range(env.num_envs)]

@@ -16,7 +16,7 @@ from maze_core.collect.policies.said_classes import said_classes
 from maze_core.plugins.config.assembly import INSTALLED, Assembly
 from maze_core.plugins.extensions import VIDEO, extension
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.run.saved.run_dir import checkpoint_folder, find_run
+from maze_core.run.saved.found_run import checkpoint_folder, find_run
 from maze_core.run.saved.saved_run import open_policy
 
 if TYPE_CHECKING:

@@ -105,7 +105,8 @@ class EpochStatistics:
             )
         for name, value in values.items():
             try:
-                self._values.setdefault(str(name), []).append(as_number(value))
+                number = value if type(value) is float else as_number(value)
+                self._values.setdefault(str(name), []).append(number)
             except TypeError:
                 raise PluginError(f"the recorded metric {name!r} is {shown(value)}, not a number") from None
 

@@ -160,11 +160,3 @@ def states(run_dir: Path) -> list[str]:
         with suppress(OSError):
             found.append(files.read_bytes(root / name / STATE, _STATE_BYTES, run_dir).decode(errors="replace"))
     return found
-
-
-def last_extents(run_dir: Path) -> dict[str, Extent]:
-    """Return the extents of append-only files in the last checkpoint; empty if it has no readable manifest."""
-    try:
-        return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).extents
-    except (OSError, ValueError):
-        return {}

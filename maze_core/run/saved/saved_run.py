@@ -27,9 +27,10 @@ from maze_core.run.run import Run
 from maze_core.run.saved.append_only import METRICS_FILE
 from maze_core.run.saved.changed_env import differing, naming_changes
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint
+from maze_core.run.saved.found_run import checkpoint_folder, find_run
 from maze_core.run.saved.manifest import MODEL, STATE
 from maze_core.run.saved.metrics_file import damage, read_metrics
-from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
+from maze_core.run.saved.run_dir import lock
 from maze_core.run.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
 from maze_core.run.saving import EVALUATED
 

@@ -224,7 +224,7 @@ def watch(
     from maze_compare.records import DamagedRun, State
     from maze_compare.table import Runs
     from maze_compare.watching import watch as watch_runs
-    from maze_core.run.saved.run_dir import no_run
+    from maze_core.run.saved.found_run import no_run
 
     if state is not None:
         check("--state", state, (*get_args(State), "damaged"))

@@ -18,9 +18,10 @@ from maze_core.plugins.config.checksummed_yaml import read_checksummed
 from maze_core.plugins.config.raw import Raw
 from maze_core.plugins.config.record import CONFIG, FORKED_FROM, RECORD, read_record
 from maze_core.run.saved.append_only import METRICS_FILE
-from maze_core.run.saved.manifest import last_extents
+from maze_core.run.saved.found_run import no_run
+from maze_core.run.saved.manifest import CHECKPOINTS, LAST, Extent, read_manifest, standing
 from maze_core.run.saved.metrics_file import damage, read_metrics
-from maze_core.run.saved.run_dir import is_locked, no_run
+from maze_core.run.saved.run_dir import is_locked
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""
@@ -192,7 +193,7 @@ def read_run(path: Path) -> RunRecord:
     except OSError as error:
         raise ConfigError(f"{path / METRICS_FILE} cannot be read: {error.strerror}") from error
     # A run resumed from an earlier checkpoint has dropped epochs that the last checkpoint refers to.
-    extents = {} if state == "running" else last_extents(path)
+    extents = {} if state == "running" else _last_extents(path)
     return RunRecord(path, config, facts, metrics.epochs, state, damage(path, metrics, extents))
 
 
@@ -260,3 +261,11 @@ def run_folders(place: Path) -> Iterable[Path]:
         if CONFIG in names:
             below.clear()
             yield Path(folder)
+
+
+def _last_extents(run_dir: Path) -> dict[str, Extent]:
+    """Return the extents of append-only files in the last checkpoint; empty if it has no readable manifest."""
+    try:
+        return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).extents
+    except (OSError, ValueError):
+        return {}

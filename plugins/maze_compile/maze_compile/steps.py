@@ -120,13 +120,11 @@ class RepeatedSteps:
         if self.given_up and not self.reason and self._run.config.compile == "on":
             self._say("this run had given it up before it was resumed")
 
-    def step(self, batch: Batch) -> None:
-        """Take one optimizer step on a batch."""
+    def step(self, batch: Batch) -> bool:
+        """Take one optimizer step on a batch from a recording; return False where it is to be taken as usual."""
         given_up = self.given_up
         filled = batch if given_up else self._filling.filled(batch)
-        if self._recorder.begin_step(filled) and not given_up and self._repeated(batch, filled):
-            return
-        self._learner.step(self._run.hooks.compute_loss(self._run.policy, batch), batch.group, batch.objective)
+        return self._recorder.begin_step(filled) and not given_up and self._repeated(batch, filled)
 
     def _repeated(self, batch: Batch, filled: Batch) -> bool:
         """Take a step from a recording; return False if it is to be taken as usual."""

@@ -1,6 +1,7 @@
 """Curricula and domain randomisation: teachers choose the parameters of the next episodes."""
 
-from maze_core.envs.parameters import Choice, FloatRange, IntRange, Range
+from maze_environments.parameters import Choice, FloatRange, IntRange, Range
+
 from maze_curricula.space import Space
 from maze_curricula.teacher import Teacher
 

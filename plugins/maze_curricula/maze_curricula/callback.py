@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from maze_environments.parameters import declared, tried
 from pydantic import Field
 
 from maze_core import ConfigError, Plugin, PluginConfig, Purpose, RunError, generator, hookimpl
@@ -14,7 +15,7 @@ from maze_core.base.errors import MazeError
 from maze_core.base.saved_state import varies
 from maze_core.base.seeding import load_random_state, random_state
 from maze_core.base.terminal_text import shown
-from maze_core.envs.parameters import PARAMETERS, declared, tried
+from maze_core.envs.parameters import PARAMETERS
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.config.validation import named_part
 from maze_curricula.space import check_declared, space_of

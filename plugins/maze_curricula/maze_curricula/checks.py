@@ -12,11 +12,11 @@ from maze_devkit.altered import altered, altered_states, saved_and_read
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.subject import Subject, refusal
+from maze_environments.parameters import Choice, FloatRange, IntRange, Range
 
 from maze_core import ConfigError, MazeError
 from maze_core.base.saved_state import StateError, check_state, form_of
 from maze_core.base.seeding import load_random_state, random_state
-from maze_core.envs.parameters import Choice, FloatRange, IntRange, Range
 from maze_core.envs.vector import Episode
 from maze_curricula.space import Space
 from maze_curricula.teacher import Teacher

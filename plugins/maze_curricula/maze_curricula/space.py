@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from maze_environments.parameters import Choice, FloatRange, IntRange, Range
 from pydantic import Field
 
 from maze_core import ConfigError
 from maze_core.base.seeding import Values
 from maze_core.base.terminal_text import shown
-from maze_core.envs.parameters import SEED, Choice, FloatRange, IntRange, Range
+from maze_core.envs.parameters import SEED
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole."""

@@ -9,13 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.base.errors import MazeError
+from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import permit
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.sources.gymnasium import made_in
@@ -23,14 +24,15 @@ from maze_core.envs.sources.imports import import_module
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.assembly import env_config
+from maze_core.plugins.config.plain_yaml import read_yaml
 from maze_core.plugins.config.presets import (
     Read,
     named_presets,
     preset_of,
     preset_paths,
     presets_of_package,
-    reading_once,
 )
+from maze_core.plugins.config.raw import Raw
 
 BUILT = 20
 """Most environments of one list that are built to show their spaces."""
@@ -228,3 +230,21 @@ def _silent(ask: Callable[[], Any]) -> Any:
     with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")
         return ask()
+
+
+def reading_once() -> Read:
+    """Return what reads each file once, however many algorithms are asked for their presets."""
+    known: dict[Path, Raw | ConfigError] = {}
+
+    def read(file: Path) -> Raw:
+        if file not in known:
+            try:
+                known[file] = read_yaml(file)
+            except ConfigError as error:
+                known[file] = error
+        found = known[file]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+    return read

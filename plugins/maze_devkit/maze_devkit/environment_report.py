@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from maze_environments.mask_spaces import mask_space
+from maze_environments.parameters import Choice, Range, declared, tried
 
 from maze_core import ConfigError, EnvBuilder, EpisodeSeeds, MazeError, PluginConfig, Purpose, flatten_space, vector_env
 from maze_core.base.terminal_text import counted, plain
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.actors import ACTOR, actors_of
-from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
-from maze_core.envs.parameters import Choice, Range, declared, tried
+from maze_core.envs.mask_forms import is_mask_like
+from maze_core.envs.masks import MASK, mask_leaves, mask_size
 from maze_core.envs.spaces import allocate, is_channels_first, is_image, looks_channels_first, space_specs
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import agents_of, can_replay

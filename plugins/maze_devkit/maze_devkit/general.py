@@ -8,7 +8,7 @@ from importlib import metadata
 from pydantic import ValidationError
 
 from maze_core import MazeError, PluginConfig, PluginError
-from maze_core.base.bundled import packages, shadowed
+from maze_core.base.bundled import distributions, packages, publisher
 from maze_core.plugins import discovery
 from maze_core.plugins.kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
@@ -293,3 +293,21 @@ CHECKS = (
     ),
 )  # fmt: skip
 """The checks of every plugin."""
+
+
+def shadowed(kind: str, name: str, distribution: str, module: str) -> str:
+    """Return what of those published with the core a plugin of a distribution hides; empty if it hides nothing.
+
+    `module`: the one that has the plugin.
+    """
+    if distribution == "maze-core":
+        return ""
+    known, owner = distribution in distributions(), publisher(kind, name)
+    if known and owner != distribution:
+        return f"the distribution {distribution} comes with Maze and has no {kind} {name!r}: this one has its name"
+    if owner not in (None, distribution):
+        return f"{kind} {name!r} is the name of a plugin that comes with Maze, in {owner}"
+    top = module.partition(".")[0]
+    if not known and top in packages():
+        return f"its package {top} has the name of one that comes with Maze, and hides it"
+    return ""

@@ -10,9 +10,10 @@ import numpy as np
 from maze_core import to_tensors
 
 if TYPE_CHECKING:
+    from maze_normalizers.normalizer import ObservationNormalizer
+
     from maze_core import Tree
     from maze_core.collect.pools.workers import Arrays
-    from maze_core.models.normalizer import ObservationNormalizer
 
 _ROWS = 4096
 """Number of observations buffered before they are added."""

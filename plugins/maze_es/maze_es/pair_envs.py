@@ -22,7 +22,7 @@ from maze_core.envs.checks import (
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.interfaces import native
-from maze_core.envs.parameters import EpisodeParameters, rebuilt
+from maze_core.envs.parameters import EpisodeParameters, of_parameters
 from maze_core.envs.vector import StepResult, begins_episodes
 from maze_core.envs.wrappers import lasting_layers, name_of, remembering, says_so
 from maze_core.plugins.closing import release
@@ -176,7 +176,9 @@ class SinglePairEnvs(PairEnvs):
 
     def _rebuild(self, row: int, arguments: Mapping[str, Any]) -> None:
         old = self._envs[row]
-        self._envs[row] = rebuilt(self._builder, row // 2, arguments, old, lambda make, index: make(index))
+        self._envs[row] = of_parameters("rebuilt")(
+            self._builder, row // 2, arguments, old, lambda make, index: make(index)
+        )
         release(old)
 
     def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:

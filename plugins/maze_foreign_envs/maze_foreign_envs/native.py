@@ -15,25 +15,24 @@ from maze_core.envs.checks import (
     MisfitError,
     all_finite,
     check_info,
-    each_row,
     failure,
     first_bad_row,
-    flags_of,
     naming,
     non_finite,
     place,
 )
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events import events_of_rows, take
-from maze_core.envs.info_columns import CONSTRAINT, InfoColumns, rows_of_infos
+from maze_core.envs.events import take
+from maze_core.envs.info_columns import CONSTRAINT, InfoColumns
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.recorded_state import episode_key
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrappers import lasting_layers, recall, remembered, vector_reward_meter
+from maze_core.envs.wrappers import lasting_layers, recall, remembered
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 from maze_foreign_envs.resumed import resumable
+from maze_foreign_envs.rows import each_row, events_of_rows, flags_of, rows_of_infos, vector_reward_meter
 from maze_foreign_envs.tensor_envs import OnHost
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from maze_core.envs.checks import check_info
-from maze_core.envs.wrappers import Meter, vector_reward_meter
+from maze_core.envs.wrappers import Meter
+from maze_foreign_envs.rows import vector_reward_meter
 
 
 class LoneEnv(gymnasium.Env[Any, Any]):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from maze_onpolicy import JobSampler, Sampler, all_rows, load_arrays
+from maze_onpolicy.data.discounts import carried_rows
 
 from maze_core import Count, EpisodeSeeds, NetworkAgent, Purpose, distribution_of, take_rows, to_tensors, vector_env
 from maze_core.base.saved_state import OrNone
 from maze_core.base.seeding import EpisodePlan, Values, integer_seed
 from maze_core.base.tree import flat_rows
-from maze_core.data.rollout import carried_rows
 from maze_core.envs.parameters import PARAMETERS
 from maze_core.envs.vector import instruct
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.learn.gradients import backward
+from maze_core.learn.learner import backward
 
 if TYPE_CHECKING:
     from torch import Tensor

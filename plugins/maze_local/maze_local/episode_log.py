@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.tree import copy_tree
+from maze_core.base.tree import copy_tree, map_tree, take_rows
 from maze_core.envs.parameters import EpisodeParameters
 from maze_core.envs.recorded_state import StepLog
 from maze_core.envs.spaces import allocate, space_specs
@@ -104,3 +104,21 @@ class EpisodeLog:
     def load(self, state: dict[str, Any]) -> None:
         """Restore the steps of the result of `state()`; `place` says where the environments stand."""
         self._log.load(state)
+
+
+def share_of_state(state: dict[str, Any], envs: slice, agent_rows: int = 1) -> dict[str, Any]:
+    """Return the part of a recorded state for some environments, cut to their longest episode.
+
+    `agent_rows`: rows of each environment.
+    """
+    share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory")}
+    rows = slice(envs.start * agent_rows, envs.stop * agent_rows)
+    if "parameters" in state:
+        share["parameters"] = state["parameters"][envs]
+    if "acting" in state:
+        share["acting"] = state["acting"][rows]
+    longest = int(max(share["length"], default=0))
+    share["actions"] = map_tree(lambda array: array[len(array) - longest :, rows], state["actions"])
+    share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
+    share["observation"] = take_rows(state["observation"], rows)
+    return share

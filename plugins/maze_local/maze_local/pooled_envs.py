@@ -14,7 +14,7 @@ import numpy as np
 
 from maze_core import ConfigError, Rollout, RunError, Tree, take_rows
 from maze_core.base.tree import put_rows
-from maze_core.envs.recorded_state import check_count, share_of_state
+from maze_core.envs.recorded_state import check_count
 from maze_local.env_task import (
     Assignment,
     Begun,
@@ -27,7 +27,7 @@ from maze_local.env_task import (
     info_columns_of,
     shares_of,
 )
-from maze_local.episode_log import EpisodeLog
+from maze_local.episode_log import EpisodeLog, share_of_state
 from maze_local.joined_rollouts import joined
 from maze_local.process_pool import ProcessPool
 from maze_local.step_arrays import StepArrays, step_specs

@@ -13,8 +13,8 @@ from maze_core.base.tolerant_output import to_stderr
 from maze_core.run.python_words import translating
 from maze_core.run.report import Scores
 from maze_core.run.saved.append_only import METRICS_FILE
+from maze_core.run.saved.found_run import find_run
 from maze_core.run.saved.metrics_file import damage, read_metrics
-from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
     from pandas import DataFrame

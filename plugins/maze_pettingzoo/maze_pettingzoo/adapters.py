@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from gymnasium import Space
 from maze_actors.agents import MultiAgentEnv, Round
+from maze_environments.mask_spaces import mask_space
+from maze_environments.pictures import pictures_per_second
 
 from maze_core import ConfigError
-from maze_core.envs.masks import MASK, mask_space
-from maze_core.envs.pictures import pictures_per_second
+from maze_core.envs.masks import MASK
 from maze_pettingzoo.answers import agents_by_name, answer, by_name, check_gone, info_of, numbers, spaces_of, those_set
 from maze_pettingzoo.copies import copied
 from maze_pettingzoo.critics import view_of

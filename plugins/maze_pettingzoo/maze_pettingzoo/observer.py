@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
+from maze_environments.mask_spaces import flat_masks
 
 from maze_core.envs.checks import MisfitError, UnlikeSpaceError
-from maze_core.envs.masks import MASK, flat_masks
+from maze_core.envs.masks import MASK
 from maze_core.envs.spaces import is_image
 
 AGENT = "agent"

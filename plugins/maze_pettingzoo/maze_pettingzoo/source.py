@@ -18,7 +18,6 @@ from maze_core.base.foreign_settings import unchanged_variables
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.checks import naming
 from maze_core.envs.interfaces import with_arrays
-from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import given
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
@@ -171,7 +170,7 @@ def constructor(config: PettingZooConfig) -> tuple[Any, str]:
     with unchanged_variables(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo recommends its registry at each import
         try:
-            found = _member(import_module(package, "env.id"), name)
+            found = _member(_imported(package), name)
         except ConfigError as error:
             if is_of_pettingzoo(package) and isinstance(error.__cause__, ImportError):
                 raise missing_package(config.id, error.__cause__) from None
@@ -217,11 +216,17 @@ def is_constructor(name: str, found: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, AECEnv | ParallelEnv)
 
 
+def _imported(module: str) -> ModuleType:
+    from maze_core.envs.sources.imports import import_module  # the source is asked about every environment
+
+    return import_module(module, "env.id")
+
+
 def _member(package: ModuleType, name: str) -> Any:
     """Return a submodule or a member of a package."""
     full = f"{package.__name__}.{name}"
     if hasattr(package, "__path__") and importlib.util.find_spec(full) is not None:
-        return import_module(full, "env.id")
+        return _imported(full)
     found = vars(package).get(name)
     if found is None:
         if versions := versions_of(package.__name__, name):

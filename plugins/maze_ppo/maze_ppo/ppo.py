@@ -119,14 +119,15 @@ class PPO(Algorithm):
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return clipped surrogate, squared error of the critic, entropy bonus, and errors of critics of costs."""
-        loss = self._loss(policy, batch)
+        formulas = self._burn_in.closed_form()
+        if formulas is None:
+            loss = self._loss(policy, batch)
+        else:
+            loss = self._closed_form_loss(formulas.evaluate(batch), batch.extra)
         return loss if self._cost_loss is None else self._cost_loss.added_to(loss, policy, batch)
 
     def _loss(self, policy: Policy, batch: Batch) -> Loss:
         config, data = self.config, batch.extra
-        formulas = self._burn_in.closed_form()
-        if formulas is not None:
-            return self._closed_form_loss(formulas.evaluate(batch), data)
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         policy_loss = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range)

@@ -79,7 +79,7 @@ def _configured(
     from maze_core.plugins.config.checksummed_yaml import read_checksummed
     from maze_core.plugins.config.own_classes import check_modules
     from maze_core.plugins.config.record import CONFIG
-    from maze_core.run.saved.run_dir import find_run
+    from maze_core.run.saved.found_run import find_run
 
     assembly = Assembly(said_classes((), overrides))
     overrides = ["runner.name=dev", *overrides] if runner is None else overrides

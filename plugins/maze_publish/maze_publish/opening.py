@@ -14,7 +14,7 @@ from pathlib import Path
 from maze_core import ConfigError, RunError
 from maze_core.base import files
 from maze_core.base.bundled import packages
-from maze_core.base.cache_folder import cache_folder
+from maze_core.base.file_systems import cache_folder
 from maze_core.base.local_modules import named_modules
 from maze_core.base.terminal_text import argument, printable
 from maze_core.plugins.config.plain_yaml import parse_mapping

@@ -13,7 +13,7 @@ from maze_core.base import files
 from maze_core.base.terminal_text import argument, printable
 from maze_core.plugins.config.record import read_record
 from maze_core.run.episodes.saved_evaluation import Evaluation, evaluate_saved
-from maze_core.run.saved.run_dir import find_run
+from maze_core.run.saved.found_run import find_run
 from maze_core.run.saved.saved_run import open_policy
 from maze_publish import card, manifest
 from maze_publish.address import Address, masked, parse

@@ -21,7 +21,7 @@ from maze_core.plugins.config.preferences import DEFAULT_CALLBACKS
 from maze_core.plugins.config.record import encoded_record, read_record, with_configurations
 from maze_core.run.progress import RunState
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from maze_core.run.saved.run_dir import checkpoint_folder
+from maze_core.run.saved.found_run import checkpoint_folder
 from maze_core.run.saving import EVALUATED
 from maze_publish import manifest
 

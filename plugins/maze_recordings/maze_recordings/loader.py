@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import warnings
@@ -16,7 +17,7 @@ import numpy as np
 
 from maze_core import map_tree
 from maze_core.base import files
-from maze_core.base.file_systems import cannot_map, say_once
+from maze_core.base.file_systems import say_once
 from maze_core.base.terminal_text import argument, printable
 from maze_core.envs.spaces import LeafSpec
 from maze_recordings.progress import Report
@@ -170,7 +171,7 @@ class _Column:
         try:
             return np.memmap(file, dtype, "c", start, shape).view(np.ndarray)
         except OSError as error:
-            if not cannot_map(error):
+            if not _cannot_map(error):
                 raise
             say_once(f"note: the file system of {self.folder} maps no files into memory; they are read as a whole")
             file.seek(start)
@@ -235,3 +236,9 @@ def _check_return(folder: Path, episode: int, record: EpisodeRecord, rewards: np
     problem = return_problem(record.episode_return, rewards)
     if problem and np.isfinite(rewards.sum(dtype=np.float64)):
         raise TrajectoryError(f"{folder / EPISODES} is damaged: episode {episode} {problem}")
+
+
+def _cannot_map(error: OSError) -> bool:
+    """Return True where a file cannot be mapped into memory, but may be read."""
+    unable = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY, errno.EBADF, errno.EPERM}
+    return error.errno in unable | {errno.ENODEV, errno.EACCES}

@@ -12,7 +12,6 @@ from maze_core import EnvBuilder, NetworkAgent, RunError, Task
 from maze_core.base.interruption import Preempted, exit_code_of, graceful_interrupts, pass_on
 from maze_core.base.process_state import torch_threads
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
-from maze_core.collect.agents.network import NoiseByRow
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.pools.checked_runner import CheckedRunner
@@ -29,6 +28,7 @@ from maze_core.run.episodes.statistics import summarize
 from maze_core.run.saved.run_dir import versions
 from maze_recordings.episode_recorder import Played, play
 from maze_recordings.films import open_recorder
+from maze_recordings.noise_by_row import NoiseByRow
 from maze_recordings.progress import Report
 from maze_recordings.writer import TrajectoryWriter, check_free
 

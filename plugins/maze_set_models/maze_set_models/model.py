@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_models.composer import Composer
+from maze_normalizers.normalizer import ObservationNormalizer
 
 from maze_core import Plugin, hookimpl
 from maze_core.models.assembly import assemble_policy, for_critic
 from maze_core.models.inputs import input_spaces
-from maze_core.models.normalizer import ObservationNormalizer
 from maze_set_models.config import SetTemplateConfig
 from maze_set_models.encoder import SetEncoder
 from maze_set_models.leaves import sort_leaves

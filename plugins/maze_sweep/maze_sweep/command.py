@@ -312,7 +312,7 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 
 
 def _algorithm_of(experiment: str) -> str:
-    from maze_core.plugins.config.presets import experiment_algorithm
+    from maze_core.plugins.config.experiments import experiment_algorithm
 
     return experiment_algorithm(experiment, "maze sweep")
 
@@ -324,9 +324,9 @@ def _config(algorithms: list[str], experiment: str | None, files: list[Path] | N
         ConfigError: there is no such experiment, or a file is for another algorithm.
     """
     from maze_core import ConfigError
+    from maze_core.plugins.config.experiments import experiment as experiment_file
     from maze_core.plugins.config.plain_yaml import read_yaml
     from maze_core.plugins.config.presets import algorithm_of
-    from maze_core.plugins.config.presets import experiment as experiment_file
     from maze_core.plugins.config.raw import merge
 
     named = [] if experiment is None else [experiment_file(experiment)]

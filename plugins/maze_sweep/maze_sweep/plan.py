@@ -27,7 +27,7 @@ from maze_core.plugins.config.permissions import Permissions
 from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.plugins.config.raw import Raw, assign, assignments_of, check_set_once, merge
 from maze_core.plugins.config.record import CONFIG
-from maze_core.run.saved.run_dir import find_run
+from maze_core.run.saved.found_run import find_run
 from maze_sweep.searchers.space import Choices, Dimension, Point, Space, parse_space
 
 PLAN = "sweep.yaml"

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_loggers.points import settings
+from maze_loggers.settings import settings
 
 from maze_core import Plugin, PluginConfig, hookimpl
 from maze_tensorboard.event_file import HPARAMS, EventFile, Record, read_records

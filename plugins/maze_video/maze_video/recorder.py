@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 from maze_actors.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_environments.pictures import as_rgb, pictures_per_second
 
 from maze_core import ConfigError
 from maze_core.base.blame import blame
 from maze_core.base.foreign_settings import variables_set
 from maze_core.envs.interfaces import agents
-from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe

@@ -94,7 +94,7 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
 
     from maze_core import ConfigError
     from maze_core.plugins.config.record import CONFIG
-    from maze_core.run.saved.run_dir import run_at
+    from maze_core.run.saved.found_run import run_at
 
     places = [run_at(each) for each in places]
     others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+from maze_environments.pictures import as_rgb
 from maze_recordings.episode_recorder import play
 
 from maze_core import ConfigError
@@ -16,7 +17,6 @@ from maze_core.base.blame import blame
 from maze_core.base.foreign_settings import variables_set
 from maze_core.base.process_state import torch_threads
 from maze_core.envs.events import events_of
-from maze_core.envs.pictures import as_rgb
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe

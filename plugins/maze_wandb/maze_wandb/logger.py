@@ -16,9 +16,9 @@ from maze_loggers.points import (
     final_values,
     points_so_far,
     read_identity,
-    settings,
     write_identity,
 )
+from maze_loggers.settings import settings
 from pydantic import PositiveFloat
 
 from maze_core import PluginConfig, hookimpl

@@ -7,9 +7,10 @@ from typing import Any
 
 import gymnasium
 from gymnasium import spaces
+from maze_environments.mask_spaces import flat_masks, mask_space
 
 from maze_core import ConfigError, Plugin, PluginConfig, RunError, hookimpl
-from maze_core.envs.masks import MASK, flat_masks, mask_space
+from maze_core.envs.masks import MASK
 from maze_wrappers.leaves import Env
 
 _METHOD = "action_masks"

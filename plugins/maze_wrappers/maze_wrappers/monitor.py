@@ -8,9 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from maze_normalizers.running_moments import RunningMoments
 
 from maze_core import Plugin, PluginConfig, flatten_space, hookimpl
-from maze_core.base.metrics import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.wrappers import METRICS
 from maze_wrappers.leaves import Env

@@ -50,10 +50,11 @@ class NormalizeObservations(Plugin):
         self, observation_space: Space[Any], action_space: Space[Any], config: Any
     ) -> Generator[None, nn.Module, nn.Module]:
         """Give the policy a normaliser; it replaces that of `model.normalize_observations`."""
+        from maze_normalizers.normalizer import Estimation, ObservationNormalizer, is_float
+
         from maze_core import Policy
         from maze_core.envs.spaces import is_image
         from maze_core.models.inputs import input_spaces
-        from maze_core.models.normalizer import Estimation, ObservationNormalizer, is_float
 
         policy = yield
         if not isinstance(policy, Policy):

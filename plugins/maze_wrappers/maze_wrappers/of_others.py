@@ -14,14 +14,14 @@ from maze_core.base.blame import blame
 from maze_core.base.errors import ConfigError, MazeError
 from maze_core.base.local_modules import hidden_here
 from maze_core.envs.interfaces import with_arrays
-from maze_core.envs.masks import check_kept
+from maze_core.envs.mask_forms import check_kept
 from maze_core.envs.sources.imports import explained, import_module
-from maze_core.envs.wrappers import below_meter, has_vector_reward
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.meters import below_meter, has_vector_reward
 
 Env = gymnasium.Env[Any, Any]
 

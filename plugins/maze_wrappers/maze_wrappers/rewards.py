@@ -12,8 +12,9 @@ from pydantic import Field
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl, varies
 from maze_core.base.saved_state import Number
 from maze_core.base.terminal_text import counted
-from maze_core.envs.wrappers import METRICS, below_meter
+from maze_core.envs.wrappers import METRICS
 from maze_wrappers.leaves import Env
+from maze_wrappers.meters import below_meter
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 

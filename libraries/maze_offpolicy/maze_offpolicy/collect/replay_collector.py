@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_onpolicy import RemoteStepper, can_share_replay
+from maze_onpolicy.collect.training_agent import training_agent
 
 from maze_core import POLICY, Collector, Count, EpisodeSeeds, Purpose, generator, subtree, varies
-from maze_core.collect.agents.network import NetworkAgent, NoiseSource, training_agent
+from maze_core.collect.agents.network import NetworkAgent, NoiseSource
 from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.stepper import Stepper

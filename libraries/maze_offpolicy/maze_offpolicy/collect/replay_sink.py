@@ -15,10 +15,11 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 
 if TYPE_CHECKING:
+    from maze_normalizers.normalizer import ObservationNormalizer
+
     from maze_core import TensorTree, Tree, VectorEnv
     from maze_core.collect.agents.agent import Choice
     from maze_core.envs.vector import StepResult
-    from maze_core.models.normalizer import ObservationNormalizer
     from maze_offpolicy.replay.buffer import ReplayBuffer
 
 

@@ -11,17 +11,18 @@ from maze_core import Collector, EpisodeSeeds, Purpose, take_rows, to_tensors, t
 from maze_core.base.free_ram import check_ram
 from maze_core.base.saved_state import OrLeftOut
 from maze_core.base.tree import flat_rows
-from maze_core.collect.agents.network import training_agent
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
 from maze_core.plugins.config.params import setting
 from maze_onpolicy.collect.sampler import Sampler
+from maze_onpolicy.collect.training_agent import training_agent
 
 if TYPE_CHECKING:
+    from maze_normalizers.normalizer import ObservationNormalizer
+
     from maze_core import NetworkAgent, Rollout, VectorEnv
     from maze_core.collect.agents.agent import Exploration
-    from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.hookspecs import Run
     from maze_onpolicy.collect.remote import RemoteSampler
     from maze_onpolicy.collect.resident import ResidentSampler

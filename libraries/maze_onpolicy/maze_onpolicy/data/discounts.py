@@ -26,3 +26,12 @@ def rollout_discounts(rollout: Rollout, gamma: float) -> np.ndarray:
             following[t, rows] = final[ELAPSED]
         factor = gamma**following
     return np.where(rollout.terminated, 0.0, factor).astype(np.float32)
+
+
+def carried_rows(rollout: Rollout) -> np.ndarray | None:
+    """Return `carried` for all rows, [T, N] float32, nan where an action was chosen in the rollout; None: all were."""
+    if rollout.carried is None or np.isnan(rollout.carried).all():
+        return None
+    rows = np.full(rollout.rewards.shape, np.nan, np.float32)
+    rows[0] = rollout.carried
+    return rows

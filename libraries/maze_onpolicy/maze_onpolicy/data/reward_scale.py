@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from maze_normalizers.running_moments import RunningMoments
 
 from maze_core import Count, varies
-from maze_core.base.metrics import RunningMoments
 from maze_core.base.saved_state import Array, Entries, Number
 from maze_onpolicy.data.discounts import rollout_discounts
 from maze_onpolicy.data.rounding import nearly_equal

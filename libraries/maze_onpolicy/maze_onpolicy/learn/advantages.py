@@ -13,8 +13,7 @@ from torch import Tensor
 from maze_core import Batch, Loss, TensorTree, remembers, take_rows, to_tensors
 from maze_core.base.tree import flat_rows
 from maze_core.data.batch import concat_tensors, weighted_mean
-from maze_core.data.rollout import carried_rows
-from maze_onpolicy.data.discounts import rollout_discounts
+from maze_onpolicy.data.discounts import carried_rows, rollout_discounts
 from maze_onpolicy.data.returns import explained_variance, generalized_advantages
 from maze_onpolicy.data.rounding import ROUNDING, nearly_equal
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gymnasium import Space, spaces
+from maze_environments.mask_spaces import mask_space
 
-from maze_core.envs.masks import MASK, mask_space
+from maze_core.envs.masks import MASK
 
 
 def flat_mask(jnp: Any, actions: Space[Any], parts: dict[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from maze_actors.groups import Group
+    from maze_normalizers.normalizer import Estimation, ObservationNormalizer
 
     from maze_core.base.tree import TensorTree
-    from maze_core.models.normalizer import Estimation, ObservationNormalizer
 
 
 class ActorNormalizer(nn.Module):

@@ -8,13 +8,13 @@ import torch
 from gymnasium import Space, spaces
 from maze_actors.groups import Group
 from maze_actors.routes import along
+from maze_normalizers.normalizer import ObservationNormalizer
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.actors import ACTOR, CRITIC, ActorId, keys_below
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.inputs import critic_spaces
-from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:

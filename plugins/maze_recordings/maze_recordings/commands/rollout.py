@@ -72,7 +72,7 @@ def rollout(
     """
     from maze_core import ConfigError
     from maze_core.base.seeding import draw_seed
-    from maze_core.run.saved.run_dir import find_run
+    from maze_core.run.saved.found_run import find_run
     from maze_recordings.progress import progress_bar
 
     with lasting_imports():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -49,6 +49,8 @@ class ObservationNormalizer(nn.Module):
         estimation: the steps seen before training.
     """
 
+    scales_plainly: ClassVar[bool] = True
+    """`forward` shifts, scales and clips alone, so small policies may do so in numpy. Subclasses do not inherit it."""
     count: Tensor
 
     def __init__(

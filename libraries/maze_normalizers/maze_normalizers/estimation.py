@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.collect.agents.agent import Choice
     from maze_core.envs.vector import StepResult, VectorEnv
-    from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.config.base import PluginConfig
+    from maze_normalizers.normalizer import ObservationNormalizer
 
 
 _ROWS = 4096

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from maze_core.envs.pictures import as_rgb, pictures_per_second
+from maze_environments.pictures import as_rgb, pictures_per_second
 
 
 @pytest.mark.parametrize(

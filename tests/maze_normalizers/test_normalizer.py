@@ -10,8 +10,7 @@ import torch
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from maze_core.models.normalizer import ObservationNormalizer
+from maze_normalizers.normalizer import ObservationNormalizer
 
 LEAVES = {
     "x": spaces.Box(-np.inf, np.inf, (3,), np.float32),

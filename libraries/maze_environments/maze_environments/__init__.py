@@ -1,0 +1,1 @@
+"""What environments declare and show: parameters that change from episode to episode, masks of actions, pictures."""

@@ -1,0 +1,1 @@
+"""Observation normalisation by running or estimated statistics, which merge."""
