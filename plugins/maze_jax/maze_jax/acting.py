@@ -42,7 +42,7 @@ def acting(form: Form, observations: Space[Any], actions: Space[Any]) -> Act:
         samples, taken = {}, {}
         for head, own in zip(form.heads, arrays["heads"], strict=True):
             outputs = _linear(features, own["weight"], own["bias"])
-            choose = _chosen if hasattr(head, "inverse_temperature") else _drawn
+            choose: Any = _chosen if hasattr(head, "inverse_temperature") else _drawn
             samples[head.key], action = choose(jax, head, own, outputs, noise[head.key])
             taken[head.key] = _executed(jax, boxes[head.key], action)
         return samples, nest(actions, taken, "action")

@@ -140,7 +140,8 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Put the seeds of the episodes from the numbers `first` [N] on on the device."""
         import jax
 
-        self._host = np.array([self._seeds_from(i, k) for i, k in enumerate(first.tolist())], np.uint32)
+        count = self._ahead
+        self._host = np.array([self._seeds_from(i, k, count) for i, k in enumerate(first.tolist())], np.uint32)
         self._numbers = first.astype(np.int32)
         self._table, self._first, self._steps = jax.device_put(self._host), jax.device_put(self._numbers), 0
 
@@ -153,15 +154,17 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if not len(rows):
             return
         host, numbers = self._host.copy(), self._numbers.copy()  # JAX may read the old ones still
-        numbers[rows] = now[rows]
+        first, numbers[rows] = numbers.tolist(), now[rows]
         for i in rows.tolist():
-            host[i] = self._seeds_from(i, int(now[i]))
+            begun = int(now[i]) - first[i]
+            host[i, : self._ahead - begun] = host[i, begun:]
+            host[i, self._ahead - begun :] = self._seeds_from(i, first[i] + self._ahead, begun)
         self._host, self._numbers = host, numbers
         self._table, self._first = jax.device_put(host), jax.device_put(numbers)
 
-    def _seeds_from(self, i: int, first: int) -> list[int]:
-        """Return the seeds of the episodes of environment i from the number `first` on."""
-        return [self._seeds(i, first + k) for k in range(self._ahead)]
+    def _seeds_from(self, i: int, first: int, count: int) -> list[int]:
+        """Return the seeds of so many episodes of environment i from the number `first` on."""
+        return [self._seeds(i, first + k) for k in range(count)]
 
 
 class _Arrays:

@@ -80,7 +80,7 @@ class PlainNetwork:
 
     def holds(self, policy: Policy) -> bool:
         """Return True while this is the policy's network."""
-        same = policy.plain_heads() == self.given and policy.encoder.trunk.dense_layers == self.dense  # type: ignore[operator, union-attr]
+        same = policy.plain_heads() == self.given and policy.encoder.trunk.dense_layers == self.dense  # type: ignore[union-attr]
         return same and self.look.holds()
 
 
@@ -113,7 +113,7 @@ def plain_network(policy: nn.Module) -> PlainNetwork | str:
         "heads": [_arrays(head) for _, head in heads],
     }
     inputs = tuple((key, policy.normalizer.clip if _normalizing(policy, key) else None) for key in encoder.input.keys)  # type: ignore[union-attr]
-    eps = tuple(float(norm.eps) for norm in norms)
+    eps = tuple(float(norm.eps) for norm in encoder.trunk.norms)  # type: ignore[arg-type]
     form = Form(inputs, encoder.trunk.activation, eps, tuple(each for each in forms if each is not None))
     return PlainNetwork(form, arrays, heads, layers, Look(policy))
 
