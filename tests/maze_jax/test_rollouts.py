@@ -94,8 +94,13 @@ def test_a_changed_policy_is_looked_at_again():
         policy.encoder.trunk.dense_layers[0].bias += 1
     assert plain.holds(policy)
     assert np.array_equal(plain.arrays["layers"][0][1], policy.encoder.trunk.dense_layers[0].bias.detach())
-    policy.encoder.register_forward_hook(lambda *_: None)
+    policy.heads["action_head"].inverse_temperature = 2.0
     assert not plain.holds(policy)
+    cooled = plain_network(policy)
+    assert cooled.form == plain.form  # no other program
+    assert cooled.arrays["heads"][0]["inverse_temperature"] == 2
+    policy.encoder.register_forward_hook(lambda *_: None)
+    assert not cooled.holds(policy)
     assert "hooks" in plain_network(policy)
 
 

@@ -41,8 +41,8 @@ def acting(form: Form, observations: Space[Any], actions: Space[Any]) -> Act:
         features = _features(jax, form, arrays, jax.numpy.concatenate(read, -1))
         samples, taken = {}, {}
         for head, own in zip(form.heads, arrays["heads"], strict=True):
-            outputs = _linear(features, own["weight"], own["bias"])
-            choose: Any = _chosen if hasattr(head, "inverse_temperature") else _drawn
+            outputs = _linear(jax, features, own["weight"], own["bias"])
+            choose: Any = _drawn if hasattr(head, "squashed") else _chosen
             samples[head.key], action = choose(jax, head, own, outputs, noise[head.key])
             taken[head.key] = _executed(jax, boxes[head.key], action)
         return samples, nest(actions, taken, "action")
@@ -58,8 +58,10 @@ def executes(space: Space[Any]) -> bool:
     )
 
 
-def _linear(features: Array, weight: Array, bias: Array) -> Array:
-    return features @ weight.T + bias
+def _linear(jax: Any, features: Array, weight: Array, bias: Array) -> Array:
+    # On a GPU the default precision is lower than torch's.
+    outputs: Array = jax.numpy.matmul(features, weight.T, precision="highest") + bias
+    return outputs
 
 
 def _normalized(jax: Any, leaf: Array, clip: float | None, statistics: tuple[Array, ...]) -> Array:
@@ -81,7 +83,7 @@ def _features(jax: Any, form: Form, arrays: Mapping[str, Any], features: Array) 
         "silu": jax.nn.silu,
     }
     for number, layer in enumerate(arrays["layers"]):
-        features = _linear(features, *layer)
+        features = _linear(jax, features, *layer)
         if form.eps:
             weight, bias = arrays["norms"][number]
             centred = features - features.mean(-1, keepdims=True)
@@ -94,7 +96,7 @@ def _features(jax: Any, form: Form, arrays: Mapping[str, Any], features: Array) 
 def _chosen(jax: Any, head: Choices, own: Mapping[str, Array], logits: Array, noise: Array) -> tuple[Array, Array]:
     """Return choices int32 [N], or [N, k], by the Gumbel-max trick; they act."""
     jnp = jax.numpy
-    logits = logits * head.inverse_temperature
+    logits = logits * own["inverse_temperature"]
     if len(head.shape) > 1:
         ends = np.cumsum(head.sizes)[:-1]
         widest = head.shape[-1]

@@ -24,14 +24,13 @@ ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu")
 
 
 class Choices(NamedTuple):
-    """A head for choices: the arg max of logits times `inverse_temperature` plus Gumbel noise [N, *shape]."""
+    """A head for choices: the arg max of logits times `inverse_temperature`, an array (), plus Gumbel noise."""
 
     key: str
     sizes: tuple[int, ...]
     """The number of choices, of each of several: the logits of the layer, one after the other."""
     shape: tuple[int, ...]
     """Of the noise: [n], or [k, max(sizes)] for k choices, where logits of choices that do not exist are -1e9."""
-    inverse_temperature: float
 
 
 class Normals(NamedTuple):
@@ -60,7 +59,8 @@ class Form(NamedTuple):
     activation: str
     eps: tuple[float, ...]
     """Of the layer norm before each activation; empty without."""
-    heads: tuple[Choices | Normals, ...]
+    heads: tuple[Choices | Normals | None, ...]
+    """None: it is of another kind; a `PlainNetwork` has none of these."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PlainNetwork:
     """The form of a policy, and its arrays of the moment, which share the memory of its parameters.
 
     `arrays`: `inputs` (shift and scale, or nothing), `layers` (weight [out, in] and bias), `norms` (weight and bias)
-    and `heads` (dicts: weight, bias, and those of `Normals`), a list each.
+    and `heads` (dicts: weight, bias, and what the head's form names), a list each.
     """
 
     form: Form
@@ -80,8 +80,15 @@ class PlainNetwork:
 
     def holds(self, policy: Policy) -> bool:
         """Return True while this is the policy's network."""
-        same = policy.plain_heads() == self.given and policy.encoder.trunk.dense_layers == self.dense  # type: ignore[union-attr]
-        return same and self.look.holds()
+        if not self.look.holds() or policy.plain_heads() != self.given:
+            return False
+        encoder: Any = policy.encoder
+        return encoder.trunk.dense_layers == self.dense and self._is_formed_alike(policy)
+
+    def _is_formed_alike(self, policy: Policy) -> bool:
+        heads = zip(self.given, self.arrays["heads"], strict=True)
+        same = all(_temperature(head) == own.get("inverse_temperature") for (_, head), own in heads)
+        return same and _form(policy, self.given) == self.form
 
 
 def plain_network(policy: nn.Module) -> PlainNetwork | str:
@@ -92,30 +99,36 @@ def plain_network(policy: nn.Module) -> PlainNetwork | str:
         return "the policy has a memory"
     if (heads := policy.plain_heads()) is None:
         return "actions have masks"
-    encoder = policy.encoder
+    encoder: Any = policy.encoder
     if type(encoder) is not MlpEncoder or not is_plain_trunk(encoder.trunk, ACTIVATIONS):
         return "the policy's layers are not fully connected ones alone"
     if not all(type(part) is Flatten and part.is_plain for part in encoder.input.parts):
         return "observations are no vectors of floats"
     if policy.normalizer is not None and type(policy.normalizer) is not ObservationNormalizer:
         return "the normaliser is of a class of its own"
-    spaces = flatten_space(policy.action_space, "action")
-    forms = [_head(key, head, spaces[key]) for key, head in heads]
-    if None in forms:
+    form = _form(policy, heads)
+    if None in form.heads:
         return "a head of the policy is of another kind than those for Discrete, MultiDiscrete and Box"
     if has_hooks(policy) or not are_plain(policy.parameters()):
         return "the policy has hooks, or is not in float32 on the CPU"
-    layers, norms = encoder.trunk.dense_layers, list(encoder.trunk.norms)
     arrays = {
         "inputs": [_normalizing(policy, key) for key in encoder.input.keys],
-        "layers": [_weights(layer) for layer in layers],
-        "norms": [_weights(norm) for norm in norms],
+        "layers": [_weights(layer) for layer in encoder.trunk.dense_layers],
+        "norms": [_weights(norm) for norm in encoder.trunk.norms],
         "heads": [_arrays(head) for _, head in heads],
     }
-    inputs = tuple((key, policy.normalizer.clip if _normalizing(policy, key) else None) for key in encoder.input.keys)  # type: ignore[union-attr]
-    eps = tuple(float(norm.eps) for norm in encoder.trunk.norms)  # type: ignore[arg-type]
-    form = Form(inputs, encoder.trunk.activation, eps, tuple(each for each in forms if each is not None))
-    return PlainNetwork(form, arrays, heads, layers, Look(policy))
+    return PlainNetwork(form, arrays, heads, encoder.trunk.dense_layers, Look(policy))
+
+
+def _form(policy: Policy, heads: list[tuple[str, Any]]) -> Form:
+    """Return the form of a policy; with None for heads of another kind."""
+    encoder: Any = policy.encoder
+    spaces = flatten_space(policy.action_space, "action")
+    normalizer = policy.normalizer
+    normalized = () if normalizer is None else normalizer.keys
+    bounds = tuple((key, normalizer.clip if key in normalized else None) for key in encoder.input.keys)  # type: ignore[union-attr]
+    eps = tuple(norm.eps for norm in encoder.trunk.norms)
+    return Form(bounds, encoder.trunk.activation, eps, tuple(_head(key, head, spaces[key]) for key, head in heads))
 
 
 def _head(key: str, head: Any, space: Space[Any]) -> Choices | Normals | None:
@@ -124,10 +137,10 @@ def _head(key: str, head: Any, space: Space[Any]) -> Choices | Normals | None:
         return None
     if type(head) in (CategoricalHead, PlainLogits):
         choices = int(space.n)  # type: ignore[attr-defined]
-        return Choices(key, (choices,), (choices,), float(head.inverse_temperature))
+        return Choices(key, (choices,), (choices,))
     if type(head) is MultiCategoricalHead:
         sizes = tuple(int(n) for n in space.nvec)  # type: ignore[attr-defined]
-        return Choices(key, sizes, tuple(head.shape), float(head.inverse_temperature))
+        return Choices(key, sizes, tuple(head.shape))
     if type(head) is GaussianHead and not is_narrow(space):
         options = head.squashed, head.state_dependent, float(head.log_std_init)
         return Normals(key, tuple(space.shape or ()), *options, LOG_STD_RANGE)
@@ -148,11 +161,18 @@ def _weights(layer: Any) -> tuple[np.ndarray, np.ndarray]:
 def _arrays(head: Any) -> dict[str, np.ndarray]:
     weight, bias = _weights(head.linear)
     found = {"weight": weight, "bias": bias}
-    if isinstance(head, GaussianHead):
+    if (temperature := _temperature(head)) is not None:
+        found["inverse_temperature"] = temperature
+    else:
         found |= {"centre": _array(head.scale.centre), "radius": _array(head.scale.radius)}
         if not head.state_dependent:
             found["log_std"] = _array(head.log_std)
     return found
+
+
+def _temperature(head: Any) -> np.ndarray | None:
+    """Return what multiplies logits, an array (); None for a Gaussian."""
+    return None if isinstance(head, GaussianHead) else np.array(head.inverse_temperature, np.float32)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
