@@ -93,7 +93,7 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         import jax
 
         roll, steps = self._stepping.rolled(network.form), len(next(iter(noise.values())))
-        most = min(steps, AT_ONCE)
+        most = -(-steps // -(-steps // AT_ONCE))  # parts as equal as can be: each length is a program of its own
         if most > self._ahead // 2:
             self._ahead = 2 * most
             self._lay_out(np.asarray(self._current.episode))
