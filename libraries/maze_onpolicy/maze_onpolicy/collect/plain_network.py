@@ -59,8 +59,8 @@ class Form(NamedTuple):
     activation: str
     eps: tuple[float, ...]
     """Of the layer norm before each activation; empty without."""
-    heads: tuple[Choices | Normals | None, ...]
-    """None: it is of another kind; a `PlainNetwork` has none of these."""
+    heads: tuple[Any, ...]
+    """`Choices` or `Normals`, by action leaf; None: another kind, which no `PlainNetwork` has."""
 
 
 @dataclass(frozen=True)
