@@ -106,6 +106,7 @@ DQN = {
 TD3, TQC = {**SAC, "algorithm": "td3"}, {**SAC, "algorithm": "tqc", "measured_updates": 1000}
 CROSSQ = {**SAC, "algorithm": "crossq", "critic_hidden": [512, 512], "measured_updates": 1000}
 COMPILED = {"compile": "on"}
+WIDER = {**WIDE, **COMPILED, "num_envs": 2048, "n_rollout_steps": 32}
 RLLIB_IMPALA, EARLIER_MAZE_ES, SB3_PPO = 2043, 804, 4028
 """Env steps/s of RLlib's IMPALA with two actors, of the ES of the Maze before this one (evaluation counted) and of
 stable-baselines3's PPO, measured on one machine: the gates of three times RLlib and fifty times Maze, scaled to the
@@ -163,6 +164,9 @@ ROWS = (
         {REJAX: "peers/rejax_ppo.py"},
         {REJAX: 0.9},
     ),
+    # The environment in JAX on both sides: rollouts are compiled here, too.
+    Row("ppo-jax-CartPole-v1", {**PPO, **COMPILED}, "ours_jax.py", {REJAX: "peers/rejax_ppo.py"}, {REJAX: 0.4}),
+    Row("ppo-jax-2048-CartPole-v1", WIDER, "ours_jax.py", {REJAX: "peers/rejax_ppo.py"}, {REJAX: 1.2}),
 )
 
 INTRODUCTION = """
@@ -219,9 +223,17 @@ def prepare_venv() -> Path:
     if not (done.exists() and done.read_text() == wanted):
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
         pip = [str(python), "-m", "pip", "install"]
-        subprocess.run([*pip, "-r", str(requirements), "-c", str(constraints)], check=True)
+        others = VENV / "constraints.txt"
+        others.write_text(without_named(constraints.read_text(), wanted))
+        subprocess.run([*pip, "-r", str(requirements), "-c", str(others)], check=True)
         done.write_text(wanted)
     return python
+
+
+def without_named(constraints: str, requirements: str) -> str:
+    """Return constraints without the packages that requirements pin: the peers need other versions."""
+    named = {line.split("==")[0] for line in requirements.splitlines() if "==" in line}
+    return "".join(line for line in constraints.splitlines(keepends=True) if line.split("==")[0] not in named)
 
 
 def measure(row: Row, pairs: int, peer_python: Path) -> dict[str, Any]:

@@ -79,12 +79,12 @@ class MultiCategoricalHead(nn.Module):
         self.noise: Noise = {"gumbel": self.shape}
         self.linear = Dense(features, mask_size(space))
         self.register_buffer("slots", choice_slots(space), persistent=False)
-        self._inverse_temperature = 1.0 / options.temperature
+        self.inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> MultiCategorical:
         """Features [B, F], mask [B, sum(nvec)] or None → the distribution."""
         logits = self.linear.forward(features)
-        logits = logits if self._inverse_temperature == 1 else logits * self._inverse_temperature
+        logits = logits if self.inverse_temperature == 1 else logits * self.inverse_temperature
         padded_mask = None if mask is None else pad_choices(mask, self.slots, self.shape, fill=0)
         return MultiCategorical(pad_choices(logits, self.slots, self.shape), padded_mask)
 

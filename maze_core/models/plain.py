@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -44,11 +44,11 @@ class PlainLogits:
     inverse_temperature: float
 
 
-def is_plain_trunk(trunk: nn.Module) -> bool:
+def is_plain_trunk(trunk: nn.Module, activations: Container[str] = ACTIVATIONS) -> bool:
     """Return True for an `MLP` as it is built, also with other layers of the same kind, and a known activation."""
     return (
         type(trunk) is MLP
-        and trunk.activation in ACTIVATIONS
+        and trunk.activation in activations
         and all(type(norm) is nn.LayerNorm and norm.elementwise_affine for norm in trunk.norms)
         and all(type(layer) is Dense for layer in trunk.dense_layers)
     )

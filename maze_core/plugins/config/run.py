@@ -133,7 +133,8 @@ class RunConfig(ConfigModel):
     compile: Literal["off", "on", "auto"] = "auto"
     """Compile the loss and its gradients on a CPU, where the algorithm allows it: `on`: at the first step; `auto`: in
     the background of runs that have 30,000 steps of the learner and more to go. Needs a C++ compiler and some 20
-    seconds for each kind of batch. The result is the same but for rounding."""
+    seconds for each kind of batch. The result is the same but for rounding. Rollouts of
+    environments in JAX are compiled from the first one on."""
     learners: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes that compute gradients: this one and further ones, among which the rows of each batch are divided. The
     result is the same but for rounding. Pays where a gradient takes longer than sending networks and rows."""

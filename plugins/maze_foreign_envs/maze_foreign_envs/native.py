@@ -31,6 +31,7 @@ from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrappers import lasting_layers, recall, remembered
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
+from maze_foreign_envs.counting import counted
 from maze_foreign_envs.resumed import resumable
 from maze_foreign_envs.rows import each_row, events_of_rows, flags_of, rows_of_infos, vector_reward_meter
 from maze_foreign_envs.tensor_envs import OnHost
@@ -166,10 +167,25 @@ class NativeVectorEnv:
         Wrappers, events, masks, numbers of the `info` and resets by this class have to see each step on the host.
         """
         env = self._env
-        seen = self._masked or bool(self._info.names) or self._has_events or self._meter is not None
-        if seen or self.mode is AutoresetMode.DISABLED or not isinstance(env, OnHost):
+        if self._seen_on_host or self.mode is AutoresetMode.DISABLED or not isinstance(env, OnHost):
             return None
         return env if env.has_tensors else None
+
+    def at_once(self) -> Any:
+        """Return the environment that takes whole rollouts in one call, for `count` afterwards: it `rolls`.
+
+        Or why it cannot, as a sentence without its end; None: its class does not know how to.
+        """
+        inner: Any = self._env.unwrapped
+        if not getattr(inner, "rolls", False):
+            return None
+        wrapped = inner is not self._env or self._seen_on_host
+        return "a wrapper, a mask, an event or the info has to see each step" if wrapped else inner
+
+    @property
+    def _seen_on_host(self) -> bool:
+        """True where something has to see each step on the host."""
+        return self._masked or bool(self._info.names) or self._has_events or self._meter is not None
 
     def count(
         self, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
@@ -182,22 +198,30 @@ class NativeVectorEnv:
         Raises:
             RunError: a reward is not finite.
         """
-        valid, episodes = np.ones(rewards.shape, np.bool_), []
-        for t, given in enumerate(rewards):
-            if self._filler is not None:
-                valid[t] = ~self._filler
-            terminated[t] &= valid[t]
-            truncated[t] &= valid[t] & ~terminated[t]
-            self._lengths += valid[t]
-            reward = np.where(valid[t], given, 0.0)
-            if not np.isfinite(reward).all():
-                bad = first_bad_row(reward)
-                raise non_finite("reward", self._place(bad), reward[bad])
-            self._returns += reward
-            self._filler = None
-            if len(ended := np.flatnonzero(terminated[t] | truncated[t])):
-                episodes += self._ended(ended)
+        valid = np.ones(rewards.shape, np.bool_)
+        if self.mode is AutoresetMode.NEXT_STEP:
+            for t in range(len(valid)):
+                valid[t] = True if self._filler is None else ~self._filler
+                self._filler = valid[t] & (terminated[t] | truncated[t])
+            terminated &= valid
+        truncated &= valid & ~terminated
+        rewards, ended = np.where(valid, rewards, 0.0), terminated | truncated
+        if not all_finite(rewards):
+            t, bad = (int(each[0]) for each in np.nonzero(~np.isfinite(rewards)))
+            raise non_finite("reward", self.place_within(ended, valid, t, bad), rewards[t, bad])
+        found = counted(rewards, ended, valid, self._returns, self._lengths)
+        columns = (found.row, self._episode[found.row] + found.number, found.total, found.length)
+        episodes = [Episode(*values) for values in zip(*(each.tolist() for each in columns), strict=True)]
+        self._returns[:], self._lengths[:] = found.open_total, found.open_length
+        self._episode += ended.sum(0)
         return valid, episodes
+
+    def place_within(self, ended: np.ndarray, valid: np.ndarray, t: int, row: int) -> str:
+        """Return the beginning of an error about step t of those that `count` takes; both [T, N]."""
+        before = np.flatnonzero(ended[:t, row])
+        taken = int(valid[before[-1] + 1 if len(before) else 0 : t + 1, row].sum())
+        going_on = 0 if len(before) else int(self._lengths[row])
+        return place(row, int(self._episode[row]) + len(before), going_on + taken)
 
     def state(self) -> dict[str, Any]:
         """Return the episode numbers, and what wrappers remember; of a `Resumable` environment also its own state."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -12,12 +12,18 @@ from gymnasium.vector.utils import batch_space
 
 from maze_core import RunError
 from maze_core.base.saved_state import Array, check_state
-from maze_jax.stepping import Running, Stepping
+from maze_jax.acting import executes
+from maze_jax.stepping import Running, Stepping, Steps
+
+if TYPE_CHECKING:
+    from maze_onpolicy.collect.plain_network import PlainNetwork
 
 Seeds = Callable[[int, int], int]
 """From the number of an environment and that of an episode to the episode's seed."""
 _AHEAD = 64
 """Seeds of so many episodes of each environment are on the device. In half as many steps no more episodes end."""
+AT_ONCE = 256
+"""Steps of a rollout that one call takes at most: it needs twice as many seeds."""
 
 
 class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
@@ -43,6 +49,7 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._next: np.ndarray | None = np.zeros(num_envs, np.int32)
         """The episodes that the next reset begins; None: those after the current ones."""
         self._running: Running | None = None
+        self._ahead = _AHEAD
         self._arrays = _Tensors() if tensors else _Arrays()
         if tensors:
             self.device = _Tensors.device()
@@ -66,10 +73,35 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._running, outcome = self._stepping.step(self._current, taken, self._table, self._first)
         reward, terminated, truncated = (self._arrays.given(each) for each in outcome[:3])
         self._steps += 1
-        if not self._steps % (_AHEAD // 2):
+        if not self._steps % (self._ahead // 2):
             self._look_ahead()
         info = {"final_obs": self._arrays.given(outcome.last)} if self._arrays.any(terminated, truncated) else {}
         return self._arrays.given(self._running.observation), reward, terminated, truncated, info
+
+    @property
+    def rolls(self) -> bool:
+        """True where `roll` takes whole rollouts: with arrays of NumPy, and actions that it can make."""
+        return isinstance(self._arrays, _Arrays) and executes(self.single_action_space)
+
+    def roll(self, network: PlainNetwork, noise: Mapping[str, np.ndarray]) -> Iterator[Steps]:
+        """Step everywhere with the actions of a policy, T steps in few compiled calls, and yield what these return.
+
+        Args:
+            network: the policy.
+            noise: what its samples are drawn with, by action leaf, [T, N, …].
+        """
+        import jax
+
+        roll, steps = self._stepping.rolled(network.form), len(next(iter(noise.values())))
+        most = -(-steps // -(-steps // AT_ONCE))  # parts as equal as can be: each length is a program of its own
+        if most > self._ahead // 2:
+            self._ahead = 2 * most
+            self._lay_out(np.asarray(self._current.episode))
+        for start in range(0, steps, most):
+            part = {key: leaf[start : start + most] for key, leaf in noise.items()}
+            self._running, taken = roll(network.arrays, self._current, part, self._table, self._first)
+            self._look_ahead()
+            yield jax.tree.map(np.asarray, taken)
 
     def saved(self) -> dict[str, np.ndarray]:
         """Return the state of all environments: arrays by number, which `load` takes."""
@@ -108,7 +140,8 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Put the seeds of the episodes from the numbers `first` [N] on on the device."""
         import jax
 
-        self._host = np.array([self._ahead(i, k) for i, k in enumerate(first.tolist())], np.uint32)
+        count = self._ahead
+        self._host = np.array([self._seeds_from(i, k, count) for i, k in enumerate(first.tolist())], np.uint32)
         self._numbers = first.astype(np.int32)
         self._table, self._first, self._steps = jax.device_put(self._host), jax.device_put(self._numbers), 0
 
@@ -117,19 +150,21 @@ class Pool(gymnasium.vector.VectorEnv[Any, Any, Any]):
         import jax
 
         now = np.asarray(self._current.episode)
-        rows = np.flatnonzero(now - self._numbers >= _AHEAD // 4)
+        rows = np.flatnonzero(now - self._numbers >= self._ahead // 4)
         if not len(rows):
             return
         host, numbers = self._host.copy(), self._numbers.copy()  # JAX may read the old ones still
-        numbers[rows] = now[rows]
+        first, numbers[rows] = numbers.tolist(), now[rows]
         for i in rows.tolist():
-            host[i] = self._ahead(i, int(now[i]))
+            begun = int(now[i]) - first[i]
+            host[i, : self._ahead - begun] = host[i, begun:]
+            host[i, self._ahead - begun :] = self._seeds_from(i, first[i] + self._ahead, begun)
         self._host, self._numbers = host, numbers
         self._table, self._first = jax.device_put(host), jax.device_put(numbers)
 
-    def _ahead(self, i: int, first: int) -> list[int]:
-        """Return the seeds of the episodes of environment i from the number `first` on."""
-        return [self._seeds(i, first + k) for k in range(_AHEAD)]
+    def _seeds_from(self, i: int, first: int, count: int) -> list[int]:
+        """Return the seeds of so many episodes of environment i from the number `first` on."""
+        return [self._seeds(i, first + k) for k in range(count)]
 
 
 class _Arrays:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maze_core import ConfigError
 from maze_core.plugins.discovery import describe
+from maze_jax.acting import acting
 from maze_jax.spaces import leaves
 
 if TYPE_CHECKING:
     from jax import Array
+    from maze_onpolicy.collect.plain_network import Form
 
     from maze_jax.simulator import Simulator
 
@@ -47,6 +49,16 @@ class Outcome(NamedTuple):
     """Observations [N, …] as the step left them; where an episode ended, its last one."""
 
 
+class Steps(NamedTuple):
+    """The results of T steps of N environments; leaves [T, N, …]."""
+
+    observation: Any
+    """What the next actions are chosen from: of the next episode where one has ended."""
+    samples: Any
+    """What the policy has drawn, by action leaf."""
+    outcome: Outcome
+
+
 class Stepping:
     """The compiled functions of N copies of a simulator.
 
@@ -63,6 +75,7 @@ class Stepping:
         import jax
 
         self._jax, self.simulator, self.num_envs, self._limit = jax, simulator, num_envs, limit
+        self._rolled: dict[Form, Callable[..., tuple[Running, Steps]]] = {}
         self._checked()
 
     @cached_property
@@ -77,6 +90,25 @@ class Stepping:
         Seed k of an environment is that of the episode with its number plus k.
         """
         return self._jax.jit(self._stepped)  # type: ignore[no-any-return]
+
+    def rolled(self, form: Form) -> Callable[..., tuple[Running, Steps]]:
+        """Return the function from arrays, episodes, noise [T, N, …], seeds and numbers, as for `step`, to T steps.
+
+        A policy of this form with these arrays acts: see `maze_jax.acting`.
+        """
+        if form not in self._rolled:
+            act = acting(form, self.simulator.observation_space, self.simulator.action_space)
+
+            def rolled(arrays: Any, running: Running, noise: Any, seeds: Any, numbers: Any) -> tuple[Running, Steps]:
+                def one(running: Running, noise: Any) -> tuple[Running, Steps]:
+                    samples, actions = act(arrays, running.observation, noise)
+                    after, outcome = self._stepped(running, actions, seeds, numbers)
+                    return after, Steps(after.observation, samples, outcome)
+
+                return self._jax.lax.scan(one, running, noise)  # type: ignore[no-any-return]
+
+            self._rolled[form] = self._jax.jit(rolled)
+        return self._rolled[form]
 
     @cached_property
     def form(self) -> Running:

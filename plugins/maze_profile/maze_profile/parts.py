@@ -13,6 +13,7 @@ from maze_local.pooled_envs import PooledVectorEnv
 from maze_local.process_pool import ProcessPool
 from maze_local.queued_pool import QueuedPool
 from maze_onpolicy import ResidentSampler
+from maze_onpolicy.collect.at_once import AtOnce
 
 from maze_core import NetworkAgent
 from maze_core.collect.agents.rule import RuleAgent
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _COMPILING = "compiling"
 PARTS = {
-    "environment": "steps and resets of the training environments",
+    "environment": "steps and resets of the training environments; acting, too, where rollouts are compiled",
     "acting": "choosing actions",
     "batches": "storing steps, advantages, sampling and shuffling batches",
     "loss": "computing losses",
@@ -44,6 +45,7 @@ _ENVIRONMENTS = (SerialVectorEnv, PooledVectorEnv)
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     (ResidentSampler, "step", "environment"),
+    (AtOnce, "fill", "environment"),
     (Compilation, "result", _COMPILING),
     *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent, ResidentSampler)),
     *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "submit_each", "collect")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from maze_core import NetworkAgent, Rollout, VectorEnv
     from maze_core.collect.agents.agent import Exploration
     from maze_core.plugins.hookspecs import Run
+    from maze_onpolicy.collect.at_once import AtOnce
     from maze_onpolicy.collect.remote import RemoteSampler
     from maze_onpolicy.collect.resident import ResidentSampler
     from maze_onpolicy.collect.several_agents import AgentGroups
@@ -108,7 +110,14 @@ class RolloutCollector(Collector):
         """Return a sampler that steps the environments together, one forward for all."""
         run, copies = self._run, copies_of(env)
         agent = run.planning_agent(network, env, seeds) or run.hooks.wrap_agent(run, network, env)
-        return Sampler(network, env, n_steps, seeds, agent=agent, on_step=lambda: self._show_progress(copies))
+        at_once: AtOnce | None = None
+        if run.config.compile != "off" and hasattr(env, "at_once"):
+            from maze_onpolicy.collect.at_once import AtOnce
+
+            alone = agent is network and network.exploration is None
+            at_once = AtOnce.of(network, env, "" if alone else "a plugin or exploration changes the actions")
+        show = partial(self._show_progress, copies)
+        return Sampler(network, env, n_steps, seeds, agent=agent, on_step=show, at_once=at_once)
 
     def _remote(self, network: NetworkAgent, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds) -> RemoteSampler | None:
         """Return a sampler whose steps workers take on their own, where the environment and the policy allow it."""

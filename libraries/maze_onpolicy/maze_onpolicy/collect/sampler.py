@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maze_core import EpisodeSeeds, NetworkAgent, Rollout, TensorTree, VectorEnv
     from maze_core.collect.agents.agent import Agent
     from maze_onpolicy.collect.agent_row_sink import AgentRowSink
+    from maze_onpolicy.collect.at_once import AtOnce
 
 
 class Sampler:
@@ -35,6 +36,7 @@ class Sampler:
         agent: acts in the network's place, and asks it; None: the network acts itself.
         on_step: called after each step of the environments.
         complete: as for `RolloutSink`, where each environment has one agent.
+        at_once: takes whole rollouts, where each environment has one agent and nothing else acts; None: nobody does.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class Sampler:
         agent: Agent | None = None,
         on_step: Callable[[], None] = lambda: None,
         complete: bool = False,
+        at_once: AtOnce | None = None,
     ) -> None:
+        self._at_once = at_once
         self._policy, self._memory = network.policy, network.memory
         self._agent = network if agent is None else agent
         self._env, self._n_steps = env, n_steps
@@ -69,7 +73,7 @@ class Sampler:
         """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
         self._begin()
         with torch.inference_mode():
-            fill(self._sink, self._stepper, self._agent, self._n_steps)
+            self._fill()
         self._finish()
         return self._sink.rollout
 
@@ -83,7 +87,13 @@ class Sampler:
             stepper.begin_episodes(agent)  # the rollout has what is remembered before row 0: of a new episode, nothing
             memory = self._memory.snapshot(self._env.num_envs)
             sink.rollout.memory = memory if self._several is None else self._several.before(memory)
-        agent.expect(self._n_steps)
+
+    def _fill(self) -> None:
+        whole, sink = self._at_once, self._sink
+        if whole is not None and isinstance(sink, RolloutSink) and whole.fill(sink, self._stepper, self._n_steps):
+            return
+        self._agent.expect(self._n_steps)
+        fill(self._sink, self._stepper, self._agent, self._n_steps)
 
     def _finish(self) -> None:
         sink = self._sink
