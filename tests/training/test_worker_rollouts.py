@@ -42,7 +42,6 @@ def aged():
 CASES = {
     "ppo": ("ppo", SeededWalk, {}),
     "normaliser and bounded actions": ("a2c", Pushed, {"model.normalize_observations": True}),
-    "gru shared with the critic": ("ppo", SeededWalk, {"model.memory": "gru", "model.critic": "shared"}),
     "lstm and another of the critic": ("a2c", SeededWalk, {"model.memory": "lstm", "model.critic": "separate"}),
     "nested spaces and masks": ("ppo", Workshop, {"model.name": "template"}),
     "exploration that ends soon": ("pqn", aged, {"algorithm.epsilon.end": 70}),
@@ -50,7 +49,7 @@ CASES = {
 }
 
 
-EARLY = ("ppo", "nested spaces and masks")
+EARLY = ("ppo",)
 """With these, the first pass also tries workers that answer early."""
 
 
@@ -72,7 +71,7 @@ def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch
     assert_same(*(whole_state(folder) for folder in folders))
 
 
-@pytest.mark.parametrize(("env", "workers"), [(SeededWalk, (0, 2)), (aged, (3, 0)), (aged, (2, 3))])
+@pytest.mark.parametrize(("env", "workers"), [(SeededWalk, (0, 2)), (aged, (3, 0))])
 def test_a_run_moves_to_other_workers(quick, shared, whole_state, assert_same, env, workers):
     overrides = SMALL | {"algorithm.n_epochs": 3, "model.memory": "gru"}
     shared(0)
