@@ -91,7 +91,7 @@ def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, s
 @pytest.mark.parametrize(
     ("source", "algorithm"),
     [
-        *((CrowdSource, algorithm) for algorithm in ("ppo", "impala")),
+        (CrowdSource, "impala"),
         (MixedSource, "ppo"),
         *(pytest.param(MixedSource, algorithm, marks=pytest.mark.slow) for algorithm in ("a2c", "impala")),
     ],
