@@ -340,6 +340,7 @@ def test_a_folder_that_cannot_be_recorded_to_is_refused_before_the_run_begins(qu
 @pytest.mark.parametrize(("runner", "wrapped"), [("dev", True), ("dev", False), ("local", True)])
 def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner, wrapped):
     """Each environment has a recording of its own, which playing the recorded actions again confirms."""
+    longer = {"algorithm.n_rollout_steps": 64, "evaluation.n_episodes": 2}
     wrappers = [
         {"name": "scale_reward", "factor": 2.0},
         {"name": "record", "folder": str(tmp_path / "seen"), "every": 2, "wrapped_rewards": wrapped},
@@ -348,7 +349,7 @@ def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner, wrapped):
         SeededWalk,
         wrappers=wrappers,
         runner=runner,
-        overrides={"algorithm.n_rollout_steps": 64, "evaluation.n_episodes": 2},
+        overrides=longer,
     )
     context.train()
     context.close()
