@@ -198,7 +198,7 @@ def test_dropout_is_active_in_learning_only(bc, walk_demos):
     assert not run.policy.training
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_optimizers_learn_and_leave_the_critic_alone(bc, walk_demos, optimizer):
     context = bc(SeededWalk, walk_demos, {"algorithm.optimizer": optimizer, "algorithm.weight_decay": 0.01})
     before = {name: value.clone() for name, value in context.policy.state_dict().items()}

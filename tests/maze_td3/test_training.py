@@ -120,14 +120,13 @@ class Throw(gymnasium.Env):
         return {"target": self._target}, -float((action[0] / 5 - 0.8 * self._target[0]) ** 2), True, False, {}
 
 
-@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
-def test_a_throw_is_learnt(td3, algorithm):
+def test_a_throw_is_learnt(td3):
     values = {
         "algorithm.epoch_length": 500, "algorithm.n_epochs": 1, "algorithm.batch_size": 32, "algorithm.lr": 0.003,
         "algorithm.initial_buffer_size": 100, "algorithm.replay_buffer_size": 2000, "model.hidden": [32, 32],
         "evaluation.n_episodes": 50,
     }  # fmt: skip
-    summary = td3(Throw, values, algorithm=algorithm).train()
+    summary = td3(Throw, values).train()
     assert summary.final_evaluation["eval/return_mean"] > -0.02
 
 

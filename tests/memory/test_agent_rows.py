@@ -53,11 +53,9 @@ class Oracle:
 @pytest.mark.parametrize(
     ("env", "kind", "more", "steps"),
     [
-        (Crowd, "gru", {}, 1),
         (Crowd, "lstm", {"critic": "shared"}, 9),
         (Crowd, "window", {"groups": "per_actor"}, 1),
         (Mixed, "gru", {}, 1),
-        (Mixed, "window", {}, 9),
     ],
 )
 def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, steps):
