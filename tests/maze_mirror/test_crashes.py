@@ -166,7 +166,6 @@ def after_the_crash(states, found, folder, address, tmp_path, wanted):
 @pytest.mark.parametrize(
     ("algorithm", "when"),
     [
-        ("ppo", "before"),
         ("sac", "after"),
         pytest.param("ppo", "after", marks=pytest.mark.slow),
         pytest.param("sac", "before", marks=pytest.mark.slow),
