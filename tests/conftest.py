@@ -47,8 +47,8 @@ SHORTER = {"env.max_episode_steps": 30}
 
 DECLARATIONS = discovery.declarations
 """What is installed, looked up anew."""
-FOUND = cache(metadata.distribution)
-"""Where a distribution lies; one that is not there is looked for again."""
+DISTRIBUTION = metadata.distribution
+"""Looks for a distribution anew."""
 MEMORY_DISK = Path("/dev/shm")
 ROOM = 6 * 2**30
 """Bytes that must be free there: two runs of all tests leave about a third of it."""
@@ -125,7 +125,13 @@ def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any, compatible: A
     """Spare a test the look-up of plugins at every step: a run loads thirty, and asks for ten versions."""
     monkeypatch.setattr(discovery, "declarations", lambda: installed)
     monkeypatch.setattr(discovery, "incompatibility", compatible)
-    monkeypatch.setattr(metadata, "distribution", FOUND)
+    monkeypatch.setattr(metadata, "distribution", lambda name: _distribution(name, tuple(sys.path)))
+
+
+@cache
+def _distribution(name: str, folders: tuple[str, ...]) -> metadata.Distribution:
+    """Return where a distribution lies in some folders; one that is not there is looked for again."""
+    return DISTRIBUTION(name)
 
 
 @pytest.fixture
