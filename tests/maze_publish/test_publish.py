@@ -71,7 +71,7 @@ def test_a_published_policy_acts_as_its_run_does(trained, tmp_path, kind):
     assert done.card.score.mean == evaluate_saved(run, episodes=12, seed=3).metrics["eval/return_mean"]
 
 
-@pytest.mark.parametrize("form", ["folder", "archive", "file:", "store", "HTTP folder", "HTTP archive"])
+@pytest.mark.parametrize("form", ["folder", "file:", "store", "HTTP folder"])
 def test_every_form_of_address_is_opened_fetched_and_begun_from(trained, quick, tmp_path, maze, site, form, cache):
     run = trained()
     to = {"folder": "at/one", "file:": f"file://{tmp_path}/at/one.zip", "HTTP folder": "at/one"}.get(form, "at/one.zip")
