@@ -184,8 +184,10 @@ def quick(request: pytest.FixtureRequest, tmp_path: Path, known_plugins: None) -
         def build(env: Any = SeededWalk, algorithm: Any = "ppo", overrides: Any = None, **parts: Any) -> RunContext:
             parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, **parts}
             parts.setdefault("preset", "none")
-            few = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 4}
-            small = QUICK | (few if algorithm in ("ppo", "a2c") else {})
+            slow = request.node.get_closest_marker("slow") is not None
+            small = QUICK | ({"evaluation.n_episodes": 2} if slow else {})  # slow tests count on somewhat longer runs
+            if algorithm in ("ppo", "a2c"):
+                small |= {"algorithm.num_envs": 3} | ({} if slow else {"algorithm.n_rollout_steps": 4})
             if algorithm == "ppo":  # ten passes are by default most of the time that so small a run takes
                 small["algorithm.n_optimization_epochs"] = 2
             if algorithm in ("td3", "ddpg", "fast_td3", "flash_sac", "es", "cma_es"):
