@@ -12,6 +12,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from functools import cache
+from importlib import metadata
 from itertools import count
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -37,7 +38,7 @@ QUICK = {
     "algorithm.n_rollout_steps": 8,
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
-    "evaluation.n_episodes": 2,
+    "evaluation.n_episodes": 1,
     "callbacks.tensorboard": None,
 }
 SHORTER = {"env.max_episode_steps": 30}
@@ -46,6 +47,8 @@ SHORTER = {"env.max_episode_steps": 30}
 
 DECLARATIONS = discovery.declarations
 """What is installed, looked up anew."""
+DISTRIBUTION = metadata.distribution
+"""Looks for a distribution anew."""
 MEMORY_DISK = Path("/dev/shm")
 ROOM = 6 * 2**30
 """Bytes that must be free there: two runs of all tests leave about a third of it."""
@@ -119,9 +122,16 @@ def compatible() -> Any:
 
 @pytest.fixture
 def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any, compatible: Any) -> None:
-    """Spare a test the look-up of plugins at every step: a run loads thirty."""
+    """Spare a test the look-up of plugins at every step: a run loads thirty, and asks for ten versions."""
     monkeypatch.setattr(discovery, "declarations", lambda: installed)
     monkeypatch.setattr(discovery, "incompatibility", compatible)
+    monkeypatch.setattr(metadata, "distribution", lambda name: _distribution(name, tuple(sys.path)))
+
+
+@cache
+def _distribution(name: str, folders: tuple[str, ...]) -> metadata.Distribution:
+    """Return where a distribution lies in some folders; one that is not there is looked for again."""
+    return DISTRIBUTION(name)
 
 
 @pytest.fixture
@@ -174,7 +184,10 @@ def quick(request: pytest.FixtureRequest, tmp_path: Path, known_plugins: None) -
         def build(env: Any = SeededWalk, algorithm: Any = "ppo", overrides: Any = None, **parts: Any) -> RunContext:
             parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, **parts}
             parts.setdefault("preset", "none")
-            small = QUICK | ({"algorithm.num_envs": 3} if algorithm in ("ppo", "a2c") else {})
+            slow = request.node.get_closest_marker("slow") is not None
+            small = QUICK | ({"evaluation.n_episodes": 2} if slow else {})  # slow tests count on somewhat longer runs
+            if algorithm in ("ppo", "a2c"):
+                small |= {"algorithm.num_envs": 3} | ({} if slow else {"algorithm.n_rollout_steps": 4})
             if algorithm == "ppo":  # ten passes are by default most of the time that so small a run takes
                 small["algorithm.n_optimization_epochs"] = 2
             if algorithm in ("td3", "ddpg", "fast_td3", "flash_sac", "es", "cma_es"):

@@ -192,20 +192,24 @@ def chosen(env, policies, steps):
     return found
 
 
-@pytest.mark.parametrize(("steps", "rollouts"), [(1, 36), (7, 9)])
+ONCE, SEVEN = (1, 36), (7, 9)
+"""Steps of a rollout, and how many of them."""
+
+
 @pytest.mark.parametrize(
-    ("make", "model"),
+    ("make", "model", "size"),
     [
-        (lambda _: in_turns(2), {}),
-        (lambda _: in_turns(3), {}),
-        (lambda _: in_turns(5), {"groups": "per_actor"}),
-        (lambda _: in_turns(3), {"memory": "gru", "memory_size": 3}),
-        (lambda _: Crowd(), {}),  # masks, ends, several at a time
-        (lambda _: Crowd(), {"groups": "per_actor", "memory": "lstm", "memory_size": 3}),
+        (lambda _: in_turns(2), {}, ONCE),
+        (lambda _: in_turns(3), {}, SEVEN),
+        (lambda _: in_turns(5), {"groups": "per_actor"}, ONCE),
+        (lambda _: in_turns(3), {"memory": "gru", "memory_size": 3}, SEVEN),
+        (lambda _: Crowd(), {}, ONCE),  # masks, ends, several at a time
+        (lambda _: Crowd(), {"groups": "per_actor", "memory": "lstm", "memory_size": 3}, SEVEN),
     ],
 )
-def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen_with(make, model, steps, rollouts):
+def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen_with(make, model, size):
     """However many rollouts they are open for; the parameters change after each."""
+    steps, rollouts = size
     env, sampler = sampler_of(make, steps, copies=2, **model)
     policies, rows = [], [[] for _ in range(env.num_envs)]
     for number in range(rollouts):

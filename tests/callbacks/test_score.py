@@ -45,7 +45,6 @@ def shop():
 @pytest.mark.parametrize(
     ("score", "name", "lower"),
     [
-        ({METRIC: "eval/on_time"}, "eval/kpi/on_time", False),
         ({METRIC: "eval/kpi/on_time", "score.maximize": False}, "eval/kpi/on_time", True),
         ({METRIC: "eval/event/order/count_mean"}, "eval/event/order/count_mean", False),
         ({METRIC: "train/length_median"}, "train/length_median", False),

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from typer.testing import CliRunner
 
 from maze_core.base.errors import RunError
 from maze_core.cli.main import app, main
+from maze_core.plugins import probe
 from maze_core.plugins.catalog import catalog
 from maze_core.plugins.config.assembly import assemble, load_run_config
+from tests.forked import Forked
 
 EVALUATION = SimpleNamespace(
     metrics={"eval/return_mean": 12.5},
@@ -203,7 +206,7 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     ]
 
 
-def test_no_summary_of_an_algorithm_is_cut_off():
+def test_no_summary_of_an_algorithm_is_cut_off(unexamined):
     summaries = [info.summary for info in catalog("algorithm") if info.state == "ok"]
     text = " ".join(maze("train", "--help").stdout.split())
     assert summaries
@@ -300,12 +303,10 @@ def test_an_environment_from_the_current_directory(tmp_path):
         "        return 1, 0.0, True, False, {}\n"
         "gymnasium.register('Mine-v0', entry_point=Mine)\n"
     )
-    command = [sys.executable, "-c", "from maze_core.cli.main import main; main()"]
-    done = subprocess.run(
-        [*command, "envs", "check", "my_local_env:Mine-v0"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Discrete(3)" in done.stdout
+    process = Forked(["envs", "check", "my_local_env:Mine-v0"], tmp_path, os.environ)
+    shown, said = process.communicate(60)
+    assert process.returncode == 0, said
+    assert "Discrete(3)" in shown
 
 
 QUICK = """
@@ -327,7 +328,14 @@ def test_quick_commands_import_nothing_heavy():
     assert all(line.endswith(" []") for line in said), said
 
 
+@pytest.fixture
+def unexamined(monkeypatch, tmp_path):
+    """A new process imports all plugins to tell how they are, which takes seconds where that is not known yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(probe, "examine", lambda claims: [("ok", "")] * len(claims))
+
+
 @pytest.mark.parametrize("text", ["searcher", "Searchers"])
-def test_the_list_of_plugins_takes_a_kind(text):
+def test_the_list_of_plugins_takes_a_kind(unexamined, text):
     found = json.loads(maze("plugins", "list", text, "--json").stdout)
     assert {"grid", "random"} <= {each["name"] for each in found if each["kind"] == "searcher"}

@@ -267,17 +267,12 @@ def test_an_environment_that_raises(tmp_path, runner):
     assert "bug in Maze" not in said
 
 
-def in_a_process(folder, *arguments):
-    command = [sys.executable, "-m", "maze_core.cli.main", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-
-
 def test_wrong_input_in_a_process(tmp_path):
     """The first thing a newcomer gets wrong, as she sees it."""
-    result = in_a_process(tmp_path, *setting("algorithm.lrr=1"))
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "error: algorithm.lrr: unknown key; did you mean lr?\n"
+    process = Forked(setting("algorithm.lrr=1"), tmp_path, os.environ)
+    shown, said = process.communicate(60)
+    assert (process.returncode, shown) == (2, "")
+    assert said == "error: algorithm.lrr: unknown key; did you mean lr?\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -112,6 +112,7 @@ def test_two_of_one_name_and_plugins(train):
 
 def test_python_names_it_as_well(maze):
     values = {"callbacks.Alert.name": "its_rules:Alert", "callbacks.Alert.limit": 2, "callbacks.tensorboard": None}
+    values |= {"algorithm.n_rollout_steps": 8, "algorithm.epoch_length": 2, "evaluation.n_episodes": 1}
     with RunContext("CartPole-v1", "a2c", preset="none", epochs=3, overrides=values, silent=True) as context:
         assert context.train().epochs == 2
     with pytest.raises(ConfigError, match="needs your permission"):

@@ -25,7 +25,7 @@ def test_a_saved_run_is_opened_again(quick):
         assert again.run.epoch == 1
         assert again.run_dir == context.run_dir
         assert again.train().epochs == 3
-        assert again.evaluate()["eval/episodes"] == 2
+        assert again.evaluate()["eval/episodes"] == 1
 
 
 def test_a_policy_is_opened_to_act(quick):
@@ -111,7 +111,7 @@ def test_no_worker_starts_to_act(quick, vectorization, memory):
 
 
 def test_workers_start_to_evaluate_and_end_with_the_context(quick):
-    trained = quick(SINGLE)
+    trained = quick(SINGLE, overrides={"evaluation.n_episodes": 2})
     expected = trained.train(1).final_evaluation["eval/return_mean"]
     trained.close()
     context = RunContext.open(trained.run_dir, "last", LOCAL)

@@ -88,10 +88,10 @@ def test_a_number_of_epochs_that_is_none_is_refused(quick, arguments):
 
 
 def test_epochs_beyond_the_steps_of_a_run_are_refused(quick):
-    context = quick("CartPole-v1", steps=96)
+    context = quick("CartPole-v1", steps=48)
     context.train()
     epoch = context.run.epoch
-    with pytest.raises(ConfigError, match=r"steps: this run has taken all of its 96 environment steps\nNext: RunCont"):
+    with pytest.raises(ConfigError, match=r"steps: this run has taken all of its 48 environment steps\nNext: RunCont"):
         context.train(n_epochs=1)
     assert context.train().outcome == "finished"
     assert context.run.epoch == epoch

@@ -45,10 +45,7 @@ pytestmark = pytest.mark.usefixtures("outside")
         pytest.param("ppo", CrowdSource, "epsilon_softmax", GRU, id="agents"),
         pytest.param("impala", BOARD, "epsilon_softmax", GRU | ACTORS, id="impala"),
         pytest.param("sac", PENDULUM, "truncated_logistic", OFF_POLICY, id="sac"),
-        pytest.param("sac", BOARD, "epsilon_softmax", OFF_POLICY, id="discrete sac"),
-        pytest.param("td3", PENDULUM, "truncated_logistic", OFF_POLICY, id="td3"),
         pytest.param("es", PENDULUM, "mixture", {}, id="es"),
-        pytest.param("trpo", BOARD, "epsilon_softmax", GRU, id="trpo"),
     ],
 )
 def test_workers_and_a_resume_end_where_one_process_does(

@@ -43,7 +43,7 @@ def watch_of(context):
 def test_one_step_on_each_whole_rollout(quick):
     context = quick(SeededWalk, "a2c", callbacks={"watch": Watch})
     context.train()
-    assert [len(batch) for batch in watch_of(context).batches] == [24] * 4
+    assert [len(batch) for batch in watch_of(context).batches] == [12] * 4
     assert (context.run.updates, context.run.learner.steps) == (4, 4)
 
 

@@ -198,7 +198,7 @@ def test_dropout_is_active_in_learning_only(bc, walk_demos):
     assert not run.policy.training
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_optimizers_learn_and_leave_the_critic_alone(bc, walk_demos, optimizer):
     context = bc(SeededWalk, walk_demos, {"algorithm.optimizer": optimizer, "algorithm.weight_decay": 0.01})
     before = {name: value.clone() for name, value in context.policy.state_dict().items()}
@@ -220,7 +220,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("at", [1, 5, 13, 18])
+@pytest.mark.parametrize("at", [5, 18])
 def test_a_stopped_run_goes_on_bit_by_bit(bc, walk_demos, whole_state, assert_same, at):
     stopped = bc(SeededWalk, walk_demos, EXACT, model=Dropping, callbacks={"bomb": bomb(at)})
     assert interrupted(stopped.train).outcome == "interrupted"

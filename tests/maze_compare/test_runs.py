@@ -27,9 +27,9 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
-def test_the_whole_life_of_a_run(algorithm):
+def test_the_whole_life_of_a_run():
     """Steps 1 to 7 of the workflow, as a user goes through them."""
+    algorithm = "a2c"
     result = maze("train", algorithm, "--env", "CartPole-v1", "--seed", "7", *SMALL)
     (run,) = Path("runs", "CartPole-v1", algorithm).iterdir()
     assert re.fullmatch(r"\d{8}-\d{6}-s7", run.name)

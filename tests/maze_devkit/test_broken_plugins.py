@@ -214,6 +214,9 @@ def test_a_sound_plugin_passes_every_check(kind, publish, findings):
     assert all(finding.state == "passed" for name, finding in found.items() if name not in INAPPLICABLE[kind])
 
 
+TRAINING = ("algorithm", "callback", "model")
+"""Most of their checks train: about the first that is broken for a check that one is asked alone, about the others, in
+the slow tests, all of them."""
 EVERY_OTHER = {check: not place % 2 for place, check in enumerate(dict.fromkeys(check for _, check, *_ in BROKEN))}
 
 
@@ -237,7 +240,7 @@ def test_a_broken_plugin_is_caught_by_the_check_for_it_alone(
         monkeypatch.setattr(learning, "EPOCHS", 4)
     if request.node.get_closest_marker("slow"):
         left_out = (*ABILITIES, *(each for each in LONGEST if each != check))
-    elif EVERY_OTHER[check] and check not in LONGEST:  # of the first of each check, by all but the longest
+    elif EVERY_OTHER[check] and kind not in TRAINING and check not in LONGEST:
         left_out = (*ABILITIES, *LONGEST)
     else:
         left_out = tuple(each.name for each in checks(kind) if each.name != check)
@@ -254,7 +257,8 @@ def test_only_a_new_process_shows_what_a_module_remembers(publish, findings, res
         "algorithm", ALGORITHM.replace("return Loss(policy_loss", f"{COUNTING}        return Loss(policy_loss")
     )
     resumed_here()
-    assert not failed(findings(*plugin, (*ABILITIES, "forks")))  # it is known by its folder
+    others = [each.name for each in checks("algorithm") if each.name not in ("deterministic", "resumes")]
+    assert not failed(findings(*plugin, others))
 
 
 def test_a_name_that_nobody_can_type(publish, findings):
@@ -277,13 +281,16 @@ def test_a_library_is_asked_for(requires, missing, publish, findings):
     assert list(failed(findings(*plugin))) == ["libraries"] * missing
 
 
+OTHERS_OF_CALLBACKS = [each.name for each in checks("callback") if each.name != "never_stops_a_run"]
+
+
 def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, findings, monkeypatch):
     def notify(self, hook, take=None, /, **arguments):
         getattr(self._manager.hook, hook)(**arguments)
 
     plugin = publish("callback", SOUND["callback"])
     monkeypatch.setattr(Hooks, "_notify", notify)
-    found = findings(*plugin)
+    found = findings(*plugin, OTHERS_OF_CALLBACKS)
     assert list(failed(found)) == ["never_stops_a_run"]
     assert "end the run with NotADirectoryError" in found["never_stops_a_run"].what
 
@@ -291,6 +298,6 @@ def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, finding
 def test_a_core_that_leaves_a_callback_out_without_a_word_is_caught(publish, findings, monkeypatch):
     plugin = publish("callback", SOUND["callback"])
     monkeypatch.setattr(manager, "to_stderr", lambda message: None)
-    found = findings(*plugin)
+    found = findings(*plugin, OTHERS_OF_CALLBACKS)
     assert list(failed(found)) == ["never_stops_a_run"]
     assert "shows no warnings" in found["never_stops_a_run"].what

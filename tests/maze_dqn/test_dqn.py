@@ -84,8 +84,7 @@ def test_box_actions_are_refused(learn, algorithm, space):
         learn(lambda: SpacesEnv(OBSERVATION, space), algorithm).train()
 
 
-@pytest.mark.parametrize("double", [False, True])
-@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize(("double", "n_step"), [(False, 1), (True, 3)])
 def test_the_target_of_every_row(learn, double, n_step):
     """Against a loop over rows, with networks that disagree about the best action."""
     context = learn(Doors, overrides={"algorithm.double": double, "algorithm.n_step": n_step})

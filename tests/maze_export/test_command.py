@@ -68,15 +68,15 @@ def exported(run):
 
 
 def test_an_exported_policy_is_evaluated_as_the_run_is(run, exported):
-    options = ("--episodes", 10, "--seed", 3, "--json")
+    options = ("--episodes", 3, "--seed", 3, "--json")
     own = json.loads(maze("eval", run, *options).stdout)
     its = json.loads(maze("eval", run, "--policy", exported / "policy.onnx", *options).stdout)
     assert its.pop("policy") == str(exported / "policy.onnx")
     assert {own.pop("checkpoint"), own.pop("epoch")} == {"best", 1}
     assert its == own
-    env = ("--env", "CartPole-v1", "--episodes", 10, "--seed", 3, "--json")
+    env = ("--env", "CartPole-v1", "--episodes", 3, "--seed", 3, "--json")
     played = json.loads(maze("rollout", "--policy", exported / "policy.onnx", *env).stdout)
-    assert played == json.loads(maze("rollout", run, "--episodes", 10, "--seed", 3, "--json").stdout)
+    assert played == json.loads(maze("rollout", run, "--episodes", 3, "--seed", 3, "--json").stdout)
 
 
 def test_a_file_for_another_environment(run, exported):

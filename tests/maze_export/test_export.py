@@ -114,7 +114,6 @@ def test_all_spaces_and_masks(prepared, tmp_path, name, actions, distribution):
     [
         ("a.onnx", "members from elsewhere", {"action": ["action_mask/0", "action_mask/1"]}),
         ("a.pt2", "a Dict", {"action/arm": ["action_mask/arm/0", "action_mask/arm/1"], "action/move": [MOVE]}),
-        ("b.pt2", "a board", {"action": ["action_mask"]}),
     ],
 )
 def test_masks_in_every_form_are_inputs(prepared, tmp_path, name, form, masks):
@@ -192,9 +191,7 @@ def pendulum():
     [
         ("trpo", "CartPole-v1"),
         ("sac", "Pendulum-v1"),
-        ("sac", "CartPole-v1"),
         ("cma_es", pendulum),
-        ("impala", pendulum),
     ],
 )
 def test_policies_of_every_algorithm(prepared, tmp_path, algorithm, env):

@@ -131,11 +131,9 @@ def test_what_is_wrong_is_named(quick, spoil, message):
 
 MORE = [
     ("ppo", {"model.memory": "gru"}),
-    ("ppo", {"wrappers": ["scale_reward"]}),
-    ("ppo", {"env.mode": "Disabled"}),
+    ("ppo", {"wrappers": ["scale_reward"], "env.mode": "Disabled"}),
     ("ppo", {"env.actions": "push", "env.mode": "SameStep"}),
     ("dqn", {"env.actions": "turn", "algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8}),
-    ("pqn", {"env.actions": "turn"}),
     ("ppo", {"algorithm.normalize_rewards": True, "model.normalize_observations": True}),
     ("sac", {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8}),
     ("es", {"algorithm.n_rollouts_per_update": 4}),

@@ -46,9 +46,11 @@ def of_function():
     return Walks(3)
 
 
-@pytest.mark.parametrize("env", ["tests/Walks-v0", f"{HERE}:Walks", Walks], ids=["registered", "named", "class"])
-@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
-@pytest.mark.parametrize("runner", ["dev", "local"])
+@pytest.mark.parametrize(
+    ("env", "algorithm", "runner"),
+    [("tests/Walks-v0", "ppo", "local"), (f"{HERE}:Walks", "dqn", "local"), (Walks, "ppo", "dev")],
+    ids=["registered", "named", "class"],
+)
 def test_they_train_and_resume(quick, env, algorithm, runner, monkeypatch):
     built, init = [], Walks.__init__
 

@@ -161,12 +161,6 @@ def test_a_resumed_run_is_bit_by_bit_the_uninterrupted_one(small, whole_state, a
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
 
 
-def test_actors_in_processes(small):
-    context = small(SeededWalk, overrides={"runner.name": "local", "evaluation.num_envs": 1, "algorithm.n_epochs": 2})
-    context.train()
-    assert context.run.updates > 0
-
-
 @pytest.mark.parametrize("name", ["ratio_bound", "clip_range", "target_update_interval", "n_optimization_epochs"])
 def test_wrong_settings_are_refused(small, name):
     with pytest.raises(ConfigError, match=f"algorithm.{name}"):

@@ -255,10 +255,9 @@ def test_runs_repeat_and_noise_differs_between_actors_and_rollouts(small):
     assert not torch.equal(first[:, :2], first[:, 2:])
 
 
-@pytest.mark.parametrize("updates", [1, 3])
-def test_a_resumed_run_is_bit_by_bit_the_uninterrupted_one(small, whole_state, assert_same, updates):
+def test_a_resumed_run_is_bit_by_bit_the_uninterrupted_one(small, whole_state, assert_same):
     """Also in the middle of an epoch and of episodes."""
-    overrides = {"algorithm.n_epochs": 3, "algorithm.epoch_length": updates, "model.normalize_observations": True}
+    overrides = {"algorithm.n_epochs": 3, "algorithm.epoch_length": 3, "model.normalize_observations": True}
     parts = {"overrides": overrides, "model": "template"}
     stopped = small(Workshop, **parts)
     stopped.train(n_epochs=1)

@@ -1,5 +1,7 @@
 """Pools of simulators in JAX: transitions with known answers, seeds by episode, states that go on exactly."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from maze_foreign_envs.native import NativeVectorEnv
@@ -14,16 +16,26 @@ from tests.maze_jax.simulators import counter, needs_jax, with_step
 
 pytestmark = needs_jax
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
+LIMIT = 6
 
 
-def pool(num_envs=4, limit=None, tensors=False, simulator=None):
+@cache
+def counting(num_envs, limit):
+    """Steps of the counter, compiled once for all tests: that takes seconds."""
+    from maze_jax.stepping import Stepping
+
+    return Stepping(counter(), num_envs, limit)
+
+
+def pool(num_envs=3, limit=LIMIT, tensors=False, simulator=None):
     from maze_jax.pool import Pool
     from maze_jax.stepping import Stepping
 
-    return Pool(Stepping(counter() if simulator is None else simulator, num_envs, limit), 0, tensors)
+    steps = counting(num_envs, limit) if simulator is None else Stepping(simulator, num_envs, limit)
+    return Pool(steps, 0, tensors)
 
 
-def native(num_envs=4, reset=True, **options):
+def native(num_envs=3, reset=True, **options):
     env = NativeVectorEnv(on_host(pool(num_envs, **options)))
     out = allocate(space_specs(env.observation_space, "observation"), (num_envs,))
     if reset:
@@ -64,7 +76,7 @@ ACTIONS = np.random.default_rng(0).integers(0, 3, (200, 70))
 @pytest.mark.parametrize("num_envs", [3, 70])
 def test_episodes_end_and_are_cut_as_known(num_envs):
     """The counter ends at 7 or above; six steps are the limit, and an end at the limit is an end."""
-    env, out = native(num_envs, limit=6)
+    env, out = native(num_envs)
     number, length = out["number"][:, 0].copy(), np.zeros(num_envs, np.int64)
     ends = cuts = 0
     for chosen in ACTIONS[:60, :num_envs]:
@@ -90,21 +102,21 @@ def test_episodes_end_and_are_cut_as_known(num_envs):
 
 def test_an_episode_has_the_seed_of_its_environment_and_number():
     """Each episode begins as a single environment does that is reset with this seed, also after many episodes."""
-    env, out = native(3, limit=2)
+    env, out = native()
     one = pool(1)
     for step in range(200):
-        if step % 2 == 0:
+        if step % LIMIT == 0:
             for i in range(3):
-                first, _ = one.reset(seed=SEEDS(i, step // 2))
+                first, _ = one.reset(seed=SEEDS(i, step // LIMIT))
                 assert np.array_equal(first["number"][0], out["number"][i])
                 assert np.array_equal(first["noise"][0], out["noise"][i])
         env.step({"action": np.zeros(3, np.int64)}, out)
 
 
 def test_how_many_are_stepped_together_makes_no_difference():
-    many, seen = native(70, limit=9)
+    many, seen = native(70)
     together = played(many, seen, 40, ACTIONS)
-    few, seen = native(3, limit=9)
+    few, seen = native()
     apart = played(few, seen, 40, ACTIONS[:, :3])
     for all_of_them, own in zip(together, apart, strict=True):
         assert same({key: leaf[:3] for key, leaf in all_of_them[0].items()}, own[0])
@@ -112,21 +124,21 @@ def test_how_many_are_stepped_together_makes_no_difference():
 
 
 def test_a_saved_state_goes_on_exactly():
-    env, out = native(5, limit=9)
+    env, out = native()
     assert not can_replay(env)
-    played(env, out, 37, ACTIONS[:, :5])
+    played(env, out, 37, ACTIONS[:, :3])
     state = env.state()
-    expected = played(env, out, 60, ACTIONS[40:, :5])
-    other, out = native(5, limit=9, reset=False)
+    expected = played(env, out, 60, ACTIONS[40:, :3])
+    other, out = native(reset=False)
     other.restore(SEEDS, state, out)
     assert same(other.state(), state)
-    assert same(played(other, out, 60, ACTIONS[40:, :5]), expected)
+    assert same(played(other, out, 60, ACTIONS[40:, :3]), expected)
 
 
 @pytest.mark.parametrize("change", ["shape", "missing", "length"])
 def test_a_state_of_other_environments_is_refused(change):
-    env, out = native(2)
-    played(env, out, 3, ACTIONS[:, :2])
+    env, out = native()
+    played(env, out, 3, ACTIONS[:, :3])
     state = env.state()
     arrays = state["native"]["arrays"]
     if change == "shape":
@@ -140,20 +152,20 @@ def test_a_state_of_other_environments_is_refused(change):
 
 
 def test_other_numbers_of_environments_begin_new_episodes():
-    env, out = native(2)
-    played(env, out, 3, ACTIONS[:, :2])
-    other, out = native(3, reset=False)
+    env, out = native(70)
+    played(env, out, 3, ACTIONS)
+    other, out = native(reset=False)
     with pytest.warns(RuntimeWarning, match="new ones begin"):
         other.restore(SEEDS, env.state(), out)
 
 
 def test_tensors_give_the_same_as_arrays():
-    env, out = native(4, limit=9)
-    tensors, seen = native(4, limit=9, tensors=True)
+    env, out = native()
+    tensors, seen = native(tensors=True)
     assert tensors.tensors() is not None
     assert env.tensors() is None
     tensors.reset(SEEDS, seen)
-    assert same(played(env, out, 40, ACTIONS[:, :4]), played(tensors, seen, 40, ACTIONS[:, :4]))
+    assert same(played(env, out, 40, ACTIONS[:, :3]), played(tensors, seen, 40, ACTIONS[:, :3]))
 
 
 def test_arrays_share_the_memory_of_jax():

@@ -284,7 +284,7 @@ def test_a_run_with_several_learners_is_evaluated_and_goes_on_with_one_without_i
     context.close()
     uninstalled()
     with RunContext.open(context.run_dir) as opened:
-        assert opened.evaluate()["eval/episodes"] == 2
+        assert opened.evaluate()["eval/episodes"] == 1
     with pytest.raises(ConfigError, match=r"pip install .*maze.learners"):
         RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3})
     with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3, "learners": 1}) as again:

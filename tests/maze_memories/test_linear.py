@@ -21,8 +21,9 @@ def stepped(memory, features, lengths, state):
     return torch.cat(rows), torch.cat(ends)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("lengths", [[1], [31, 2], [33, 1, 16, 15], [5] * 40, [1024, 3]])
+@pytest.mark.parametrize(
+    ("layers", "lengths"), [(2, [1]), (1, [31, 2]), (2, [33, 1, 16, 15]), (2, [5] * 40), (1, [1024, 3])]
+)
 def test_the_scan_gives_what_steps_give(layers, lengths):
     torch.manual_seed(0)
     memory = LinearMemory(5, LinearConfig(size=6, layers=layers))

@@ -9,9 +9,7 @@ from tests.interpreted import interpreted as interpreted
 from tests.recorded import BOX, OBSERVATION
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "space"), [("iql", BOX), ("iql", spaces.Discrete(3)), ("cql", BOX), ("td3_bc", BOX)]
-)
+@pytest.mark.parametrize(("algorithm", "space"), [("iql", spaces.Discrete(3)), ("cql", BOX), ("td3_bc", BOX)])
 def test_a_run_is_that_of_the_code(interpreted, offline, record, algorithm, space, capfd):
     folder = record(OBSERVATION, space)
     plain, ours = (

@@ -77,7 +77,7 @@ def copies(*modules):
     return [[parameter.detach().clone() for parameter in module.parameters()] for module in modules]
 
 
-@pytest.mark.parametrize("delay", [1, 2, 3])
+@pytest.mark.parametrize("delay", [1, 3])
 def test_policy_and_targets_move_after_every_few_updates_of_the_critics(offline, record, delay):
     context = offline("td3_bc", plain, record(OBSERVATION, BOX), {"algorithm.policy_delay": delay})
     run, plugin, seen = context.run, context.run.algorithm, []
@@ -249,7 +249,7 @@ class Throw(gymnasium.Env):
         return {"target": self._target}, -float((action[0] / 5 - 0.8 * self._target[0]) ** 2), True, False, {}
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param("cql", marks=pytest.mark.slow), "iql", "td3_bc"])
+@pytest.mark.parametrize("algorithm", [pytest.param("cql", marks=pytest.mark.slow), "iql"])
 def test_better_throws_than_the_recorded_ones_are_learnt(offline, record, algorithm):
     """The recorded forces are spread evenly: on average they miss by a third of the squared range, and more."""
 
@@ -276,9 +276,7 @@ def test_better_throws_than_the_recorded_ones_are_learnt(offline, record, algori
 LONG = {"algorithm.n_epochs": 3, "algorithm.epoch_length": 6, "algorithm.lr_schedule": "linear"}
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "at"), [("cql", 8), ("iql", 1), ("iql", 8), ("td3_bc", 1), ("td3_bc", 10), ("td3_bc", 11)]
-)
+@pytest.mark.parametrize(("algorithm", "at"), [("cql", 8), ("iql", 1), ("td3_bc", 11)])
 def test_a_stopped_run_goes_on_bit_by_bit(offline, record, whole_state, assert_same, algorithm, at):
     values = LONG | {"model.normalize_observations": True}
     folder = record(OBSERVATION, BOX)

@@ -170,8 +170,7 @@ def test_recorded_episodes(length, burn_in):
     np.testing.assert_array_equal(batch.actions["action"], batch.obs["observation"][:, 2] % 3)
 
 
-@pytest.mark.parametrize("exponent", [None, 0.7])
-@pytest.mark.parametrize("steps", [0, 1, 17, 22, 150])
+@pytest.mark.parametrize(("steps", "exponent"), [(0, None), (1, 0.7), (17, None), (22, 0.7), (150, 0.7)])
 def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(tmp_path, steps, exponent):
     lengths = [5, 30]
     buffer, again = (buffer_of(4, 3, 80, exponent=exponent) for _ in range(2))

@@ -72,8 +72,18 @@ def same(one, other):
     return all(torch.equal(leaf, tensors(other)[name]) for name, leaf in tensors(one).items())
 
 
-@pytest.mark.parametrize("kind", ["ornstein_uhlenbeck", "coloured", pytest.param("repeated", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("algorithm", ["td3", "sac", pytest.param("ddpg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    [
+        ("td3", "coloured"),
+        ("sac", "ornstein_uhlenbeck"),
+        *(pytest.param(each, "repeated", marks=pytest.mark.slow) for each in ("td3", "sac")),
+        *(
+            pytest.param("ddpg", kind, marks=pytest.mark.slow)
+            for kind in ("ornstein_uhlenbeck", "coloured", "repeated")
+        ),
+    ],
+)
 def test_runs_explore_alike_on_workers_and_after_a_resume(quick, algorithm, kind, whole_state, assert_same):
     values = {**SMALL, "algorithm.exploration": kind, "algorithm.noise_steps": 7}
     if algorithm == "sac":

@@ -78,8 +78,10 @@ def assert_known(buffer, known, count=300):
     np.testing.assert_array_equal(after, [two for _, two in wanted])
 
 
-@pytest.mark.parametrize(("padding", "capacity"), [("reset", 40), ("zero", 700)])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("layout", "padding", "capacity"),
+    [(layout, *(("reset", 40), ("zero", 700))[number % 2]) for number, layout in enumerate(LAYOUTS)],
+)
 def test_sampled_stacks_are_those_that_were_stored(layout, padding, capacity):
     shape, stack = LAYOUTS[layout]
     films, known = Films(stack, shape, padding=padding, still=0.2), {}
@@ -90,7 +92,7 @@ def test_sampled_stacks_are_those_that_were_stored(layout, padding, capacity):
         assert_known(buffer, known)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["rgb, last", "own axis"])
 def test_each_frame_is_stored_once(layout):
     shape, stack = LAYOUTS[layout]
     films = Films(stack, shape)
@@ -148,8 +150,7 @@ def test_recorded_episodes_are_stored_as_stacks_too():
     assert buffer.frames["film"].rows == 4 * 101
 
 
-@pytest.mark.parametrize("padding", ["reset", "zero"])
-@pytest.mark.parametrize("steps", [1, 20, 40, 300])
+@pytest.mark.parametrize(("steps", "padding"), [(1, "zero"), (20, "reset"), (40, "zero"), (300, "reset")])
 def test_stacks_are_found_again_in_a_checkpoint_and_go_on_alike(tmp_path, steps, padding):
     shape, stack = LAYOUTS["rgb, last"]
     films = Films(stack, shape, padding=padding)
@@ -333,8 +334,7 @@ class Recording:
         }
 
 
-@pytest.mark.parametrize("alpha", [None, 0.6])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "alpha"), [(case, (None, 0.6)[number % 2]) for number, case in enumerate(CASES)])
 def test_a_buffer_that_is_cut_at_any_step_goes_on_as_one_without_a_cut(tmp_path, case, alpha):
     """Bit by bit, at the cut and nine steps later."""
     whole = Recording(tmp_path / "replay", case, alpha)
@@ -353,7 +353,7 @@ def test_a_buffer_that_is_cut_at_any_step_goes_on_as_one_without_a_cut(tmp_path,
         assert again.everything() == known[later]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES][::2])
 def test_a_buffer_that_is_cut_after_every_step_ends_as_one_without_a_cut(tmp_path, case):
     whole, again = (Recording(tmp_path / name / "replay", case, 0.6) for name in ("one", "two"))
     for _ in range(40):

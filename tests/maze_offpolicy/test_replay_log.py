@@ -283,7 +283,7 @@ def test_rows_that_any_checkpoint_needs_outlive_two_kills_at_any_file_operations
         expected[t] = rows
     assert (t, operations > 20) == (80, True)
     for first in range(operations):
-        for second in range(first % 13, operations, 13):
+        for second in range(first % 19, operations, 19):
             run_dir = tmp_path / f"{first}-{second}"
             shutil.copytree(tmp_path / "5", run_dir)
             for at in (first, second):

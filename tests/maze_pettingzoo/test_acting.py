@@ -104,8 +104,10 @@ def in_own_environment(context):
     return found
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize(("parallel", "memory"), [(False, "gru"), (True, "none")])
+@pytest.mark.parametrize(
+    ("options", "parallel", "memory"),
+    [(options, *((False, "gru"), (True, "none"))[number % 2]) for number, options in enumerate(OPTIONS)],
+)
 def test_agents_act_as_in_training(opened, options, memory, parallel):
     context = opened(RPS if parallel else CONNECT_FOUR, options | {"model.memory": memory})
     env = rps_v2.parallel_env() if parallel else connect_four_v3.env()

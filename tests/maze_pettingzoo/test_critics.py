@@ -113,10 +113,8 @@ def test_a_cut_episode_ends_with_what_all_saw_in_its_last_moment():
 @pytest.mark.parametrize(
     ("env_id", "critic", "overrides"),
     [
-        (SPREAD, "state", {}),
         (SPREAD, "all", {"model.normalize_observations": True, "model.memory": "gru"}),
         (TAG, "state", {}),
-        (TAG, "all", {"model.joint_critic": True}),
     ],
 )
 def test_the_critic_sees_them_and_the_policy_does_not(quick, env_id, critic, overrides):

@@ -172,7 +172,7 @@ TURNS = {"name": "pettingzoo", "id": "pettingzoo.classic:tictactoe_v3"}
 SECOND = {"self_play": {"name": "self_play", "opponents": ["player_2"], "latest": 0.4}}
 
 
-@pytest.mark.parametrize(("env", "opponent", "memory"), [(RPS, OPPONENT, "none"), (TURNS, SECOND, "lstm")])
+@pytest.mark.parametrize(("env", "opponent", "memory"), [(TURNS, SECOND, "lstm")])
 def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state, assert_same, env, opponent, memory):
     small = SMALL | {"model.normalize_observations": True, "model.memory": memory}
     whole = quick(env, "ppo", small | {"algorithm.n_epochs": 3}, callbacks=opponent)

@@ -43,7 +43,8 @@ def copied(policy):
 @pytest.fixture
 def watched(quick):
     def train(env=SeededWalk, algorithm="ppo", **overrides):
-        named = {f"algorithm.{name}": value for name, value in overrides.items() if "__" not in name}
+        named = {"algorithm.n_rollout_steps": 8}
+        named |= {f"algorithm.{name}": value for name, value in overrides.items() if "__" not in name}
         named |= {name.replace("__", "."): value for name, value in overrides.items() if "__" in name}
         steps = named.pop("algorithm.steps", None)
         context = quick(env, algorithm, named, callbacks={"watch": Watch}, steps=steps)

@@ -70,10 +70,7 @@ def test_it_has_the_fields_of_the_resource(manifest, resource):
     "path",
     [
         "",
-        "spec",
         "spec/rayClusterSpec",
-        "spec/rayClusterSpec/authOptions",
-        "spec/rayClusterSpec/workerGroupSpecs/0",
         "spec/rayClusterSpec/workerGroupSpecs/1/template/spec",
         "spec/rayClusterSpec/headGroupSpec/template/spec/containers/0",
     ],

@@ -88,8 +88,7 @@ def test_a_recording_keeps_the_spaces_of_rows(tmp_path):
         assert "actor/one/return_mean" in statistics_of(episodes)
 
 
-@pytest.mark.parametrize("source", [CrowdSource, MixedSource])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("source", "workers"), [(CrowdSource, 1), (MixedSource, 2)])
 def test_a_trained_policy_is_recorded_in_workers_as_here(quick, tmp_path, source, workers):
     context = quick(source)
     context.train()
@@ -137,13 +136,10 @@ def learner(folder, source, algorithm, values):
 @pytest.mark.parametrize(
     ("source", "algorithm", "values"),
     [
-        (CrowdSource, "bc", {}),
         (MixedSource, "bc", {}),
         (CrowdSource, "bc", {"model.memory": "gru"}),
         (CrowdSource, "iql", {}),
         (BoxesSource, "cql", {}),
-        (BoxesSource, "td3_bc", {}),
-        (CrowdSource, "sacfd", {"algorithm.replay_buffer_size": 2000}),
         (MixedSource, "sacfd", {"algorithm.replay_buffer_size": 2000}),
     ],
 )

@@ -60,8 +60,7 @@ def sizes_of(context, monkeypatch):
     return sizes
 
 
-@pytest.mark.parametrize("settings", [{}, {"learners": 2}, {"model.memory": "gru"}])
-@pytest.mark.parametrize("early", [4, 40])
+@pytest.mark.parametrize(("early", "settings"), [(40, {}), (40, {"learners": 2}), (4, {"model.memory": "gru"})])
 def test_first_updates_have_batches_of_another_size(sac, early, settings, monkeypatch, assert_same, whole_state):
     """Also in a run that is resumed among them."""
     values = {"algorithm.early_batch_size": early, "algorithm.early_updates": 7, **settings}

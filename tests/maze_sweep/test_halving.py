@@ -60,11 +60,11 @@ def saved(folder):
 @pytest.mark.parametrize("raw", [ASHA, HYPERBAND], ids=["asha", "hyperband"])
 def test_trials_do_not_depend_on_what_ends_first_nor_on_interruptions(tmp_path, raw):
     carried_out(tmp_path / "a", raw, Disordered(3, 0))
-    for number, size in enumerate((1, 2, 5, 16)):
+    for number, size in enumerate((1, 16)):
         carried_out(tmp_path / f"{size}", raw, Disordered(size, number))
         assert saved(tmp_path / f"{size}") == saved(tmp_path / "a")
-    for number in range(8):  # it goes on until a few more have ended, again and again
-        left = [3 + number]
+    for number in range(4):  # it goes on until a few more have ended, again and again
+        left = [3 + 2 * number]
 
         def stop(sweep, end, left=left):
             left[0] -= end is not None

@@ -245,7 +245,7 @@ def test_the_command_refuses_and_goes_on(pools):
     assert maze("--dir", "s", "--metric", "eval/return_mean", "-q").stdout.splitlines()[1].split()[0] == "1"
 
 
-@pytest.mark.parametrize("metric", ["eval/my_return", "return_mea", "loss/polcy"])
+@pytest.mark.parametrize("metric", ["return_mea", "loss/polcy"])
 def test_a_metric_that_comes_late_is_waited_for_where_the_user_says_so(pools, metric):
     """A name that looks mistyped, in the second epoch only; the command that says so is the one that is suggested."""
     pools.lines = {"all": [EVALUATED]}

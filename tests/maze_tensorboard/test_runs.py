@@ -24,7 +24,7 @@ PLAIN = {path: value for path, value in DRAWN.items() if path != "callbacks.tens
 
 
 def test_tensorboard_has_the_histograms_and_the_settings(quick):
-    context = quick(Market, overrides={"callbacks.tensorboard": {"parameters": True}})
+    context = quick(Market, overrides={"callbacks.tensorboard": {"parameters": True}, "algorithm.n_rollout_steps": 8})
     context.train()
     lines = [json.loads(line) for line in (context.run_dir / "metrics.jsonl").read_text().splitlines()]
     runs = EventMultiplexer().AddRunsFromDirectory(str(context.run_dir)).Reload()
@@ -36,7 +36,7 @@ def test_tensorboard_has_the_histograms_and_the_settings(quick):
     assert (first.step, last.step) == tuple(line["env_steps"] for line in lines)
     content = runs.PluginRunToTagToContent("hparams")["tensorboard"]["_hparams_/session_start_info"]
     settings = HParamsPluginData.FromString(content).session_start_info.hparams
-    assert settings["algorithm.n_rollout_steps"].number_value == QUICK["algorithm.n_rollout_steps"]
+    assert settings["algorithm.n_rollout_steps"].number_value == 8
     assert settings["algorithm.name"].string_value == "ppo"
     assert "_hparams_/session_end_info" in runs.PluginRunToTagToContent("hparams")["tensorboard"]
     # In the order of the guide, within which each group is in order, too.
@@ -98,7 +98,7 @@ def test_a_run_that_had_it_is_opened_and_resumed_without_it(uninstalled, tmp_pat
     assert capsys.readouterr().err == 2 * NOTE
     assert config.read_bytes() == before
     with RunContext.open(tmp_path / "run") as opened:
-        assert opened.evaluate()["eval/episodes"] == 2
+        assert opened.evaluate()["eval/episodes"] == QUICK["evaluation.n_episodes"]
     assert "callbacks.tensorboard (tensorboard)" in capsys.readouterr().err
     with RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3}) as again:
         assert again.train().outcome == "finished"

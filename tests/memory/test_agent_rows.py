@@ -53,11 +53,9 @@ class Oracle:
 @pytest.mark.parametrize(
     ("env", "kind", "more", "steps"),
     [
-        (Crowd, "gru", {}, 1),
         (Crowd, "lstm", {"critic": "shared"}, 9),
         (Crowd, "window", {"groups": "per_actor"}, 1),
         (Mixed, "gru", {}, 1),
-        (Mixed, "window", {}, 9),
     ],
 )
 def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, steps):
@@ -91,7 +89,7 @@ def test_every_agent_row_remembers_the_rows_in_which_it_acted(env, kind, more, s
 @pytest.mark.parametrize(
     ("source", "algorithm"),
     [
-        *((CrowdSource, algorithm) for algorithm in ("ppo", "impala")),
+        (CrowdSource, "impala"),
         (MixedSource, "ppo"),
         *(pytest.param(MixedSource, algorithm, marks=pytest.mark.slow) for algorithm in ("a2c", "impala")),
     ],

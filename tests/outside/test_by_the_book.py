@@ -12,8 +12,6 @@ from maze_devkit.envs import SeededWalk
 SOURCE = Path(__file__).with_name("by_the_book.py").read_text(encoding="utf-8")
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "authors.md"
 PLUGINS = {"algorithm": {"book": "Book"}, "callback": {"looks": "Looks"}, "env": {"lanterns": "LanternsSource"}}
-FOUNDATIONS = {"Plugin", "PluginConfig", "AlgorithmConfig"}
-"""Base classes, which nobody calls."""
 
 
 def printed():
@@ -63,7 +61,6 @@ def package(outsider):
     ("way", "env", "model"),
     [
         ("rollouts", SeededWalk, {"model.memory": "gru", "model.memory_size": 4}),
-        ("uniform", SeededWalk, {}),
         ("priority", SeededWalk, {}),
         ("joint", {"name": "lanterns"}, {}),
         ("sequences", SeededWalk, {"model.memory": "gru", "model.memory_size": 4}),

@@ -8,7 +8,6 @@ import pytest
 
 SOURCE = Path(__file__).with_name("reptile.py").read_text(encoding="utf-8")
 VALUES = {"model.hidden": [8], "algorithm.lr": 1.0}
-LONG = {"epoch_length": 60, "n_epochs": 1, "n_rollout_steps": 5, "inner_lr": 0.1}
 
 
 @pytest.fixture
@@ -17,7 +16,7 @@ def package(outsider):
     return outsider("maze_reptile", SOURCE, {"algorithm": {"reptile": "Reptile"}})
 
 
-@pytest.mark.parametrize("tasks", [None, {"level": {"low": 1.5, "high": 2.5}}], ids=["its own", "arguments"])
+@pytest.mark.parametrize("tasks", [{"level": {"low": 1.5, "high": 2.5}}])
 def test_a_resumed_run_and_one_on_workers_end_where_an_unbroken_one_does(
     package, quick, whole_state, assert_same, tasks
 ):

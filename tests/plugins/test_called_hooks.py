@@ -190,10 +190,11 @@ def test_an_algorithm_that_collects_by_itself_announces_what_it_calls(quick):
     assert plugin.seen == 4
 
 
-@pytest.mark.parametrize(("algorithm", "hook", "name"), [
-    ("a2c", "change_rollout", "rollout"), ("dqn", "change_transitions", "batch"), ("pqn", "change_rollout", "rollout"),
+@pytest.mark.parametrize(("algorithm", "hook", "name", "way"), [
+    ("a2c", "change_rollout", "rollout", "copied"), ("dqn", "change_transitions", "batch", "copied"),
+    ("pqn", "change_rollout", "rollout", "copied"), ("pqn", "change_rollout", "rollout", "same"),
+    ("dqn", "change_transitions", "batch", "nothing"),
 ])  # fmt: skip
-@pytest.mark.parametrize("way", ["copied", "same", "nothing"])
 def test_a_copy_that_nobody_takes_is_refused(quick, algorithm, hook, name, way):
     class Mine(Plugin):
         def _change(self, data):

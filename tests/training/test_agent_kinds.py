@@ -30,9 +30,7 @@ class Watch(Plugin):
         self.metrics.update(epoch.metrics)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "runner"), [("ppo", "dev"), ("a2c", "local"), ("impala", "dev"), ("impala", "local")]
-)
+@pytest.mark.parametrize(("algorithm", "runner"), [("ppo", "dev"), ("impala", "dev"), ("impala", "local")])
 def test_each_network_learns_from_the_rows_of_its_own_agents(quick, algorithm, runner):
     Watch.seen.clear()
     more = SMALL | {"runner.name": runner} | (IMPALA if algorithm == "impala" else {})

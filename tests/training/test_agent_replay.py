@@ -3,7 +3,7 @@
 import pytest
 
 from maze_core.base.errors import ConfigError
-from tests.agents import BoxesSource, CrowdSource, MixedSource
+from tests.agents import CrowdSource, MixedSource
 
 SMALL = {
     "model.hidden": [8],
@@ -20,14 +20,12 @@ MEMORY = {
     "algorithm.burn_in": 2,
 }
 CASES = {
-    "sac": (CrowdSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_rollout_steps": 4}),
     "sac, mixed": (MixedSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2}),
     "rainbow": (
         CrowdSource,
         "dqn",
         {"algorithm.prioritized": True, "algorithm.priority_beta": 1, "algorithm.n_step": 3, "algorithm.noisy": True},
     ),
-    "td3": (BoxesSource, "td3", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2}),
     "sac, memory": (MixedSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2, **MEMORY}),
     "dqn, memory": (CrowdSource, "dqn", {**MEMORY, "model.memory": "window"}),
 }

@@ -51,9 +51,10 @@ def test_a_run_is_bit_equal_where_workers_are_lost_and_moves_to_others(
 
 def test_worker_processes_some_of_which_are_killed(quick, whole_state, assert_same):
     """Those of training and of evaluations, on the runner `local`."""
+    two = {"evaluation.num_envs": 2, "evaluation.n_episodes": 2}
     folders = []
     for runner in ("dev", {"name": "local", "workers": 2}):
-        context = quick(CrowdSource, "ppo", SMALL | {"evaluation.num_envs": 2}, runner=runner)
+        context = quick(CrowdSource, "ppo", SMALL | two, runner=runner)
         context.train(2)
         if runner == "dev":
             context.train()

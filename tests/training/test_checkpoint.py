@@ -106,10 +106,10 @@ def test_a_kill_at_each_file_operation_of_a_write_leaves_a_whole_checkpoint(two_
 
 
 def test_a_second_kill_during_the_next_write_loses_nothing_that_was_found_after_the_first(two_written, tmp_path):
-    """Every operation of the first write, and every fifth of the second, each time other ones."""
+    """Every operation of the first write, and every ninth of the second, each time other ones."""
     source, previous, operations = two_written
     for first in range(operations):
-        dead, second = True, first % 5
+        dead, second = True, first % 9
         while dead:
             root = tmp_path / f"{first}-{second}" / "checkpoints"
             shutil.copytree(source, root)
@@ -120,7 +120,7 @@ def test_a_second_kill_during_the_next_write_loses_nothing_that_was_found_after_
             assert after in (found, found + 1)
             written(root, after + 1, previous)
             assert sound(root, previous) == ([after + 1, after] if previous else [after + 1])
-            second += 5
+            second += 9
         assert after == found + 1
 
 
@@ -207,7 +207,7 @@ def full_disk(monkeypatch, at):
     monkeypatch.setattr(os, "fsync", fsync)
 
 
-@pytest.mark.parametrize("at", [0, 3, 6, 9])
+@pytest.mark.parametrize("at", [0, 6])
 def test_a_full_disk_ends_a_run_with_one_message_and_loses_nothing(quick, whole_state, assert_same, at):
     context = quick(overrides={"algorithm.n_epochs": 3})
     context.train(1)
@@ -227,7 +227,7 @@ def test_a_full_disk_ends_a_run_with_one_message_and_loses_nothing(quick, whole_
     assert_same(whole_state(context.run_dir), whole_state(whole.run_dir))
 
 
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", [0, 2, 5])
 def test_a_full_disk_at_the_start_is_wrong_input_and_leaves_nothing(quick, monkeypatch, tmp_path, at):
     run_dir = tmp_path / "new" / "run"
     with pytest.MonkeyPatch.context() as patch:

@@ -56,11 +56,11 @@ def test_wrappers_and_the_many_ways_to_use_a_run(quick, slamming, capsys, tmp_pa
     """`with`, evaluations, recordings: each closes environments of its own."""
     with quick(SeededWalk, wrappers=[slamming]) as context:
         context.train(1)
-        assert context.evaluate()["eval/episodes"] == 2
+        assert context.evaluate()["eval/episodes"] == 1
         assert len(context.rollout(2, record=tmp_path / "demos")) == 2
     check_warned(capsys.readouterr().err, slamming.error)
     opened = quick(SeededWalk, wrappers=[slamming]).load(context.run_dir)
-    assert opened.evaluate()["eval/episodes"] == 2
+    assert opened.evaluate()["eval/episodes"] == 1
     opened.close()
 
 
@@ -76,7 +76,7 @@ def test_algorithms_do_not_keep_environments_open(quick, monkeypatch, capsys, er
     context.train(1)
     closed.clear()
     context.close()
-    assert len(closed) == 5  # three of training, two of evaluation
+    assert len(closed) == 4  # three of training, one of evaluation
     check_warned(capsys.readouterr().err, error, times=1)
 
 

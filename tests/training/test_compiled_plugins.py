@@ -23,7 +23,6 @@ RUNS = {
     "alphazero": (NimSource, SEARCH),
     "qmix": (TeamSource, TEAM),
     "appo": ("CartPole-v1", {**ACTORS, "algorithm.critic_burn_in_epochs": 1}),
-    "a2c": ("CartPole-v1", {"algorithm.num_envs": 3, "algorithm.critic_burn_in_epochs": 1}),
     "pg": ("CartPole-v1", {"algorithm.num_envs": 3}),
 }
 

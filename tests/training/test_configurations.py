@@ -109,7 +109,7 @@ UNHEALTHY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCh
 
 
 @pytest.mark.filterwarnings("error")
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=UNHEALTHY)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=UNHEALTHY)
 @given(case=runs())
 def test_every_configuration_runs_two_updates_or_is_one_error(tmp_path_factory, known_plugins, case):
     factory, values = case

@@ -154,7 +154,7 @@ def test_the_normaliser_learns_in_training_only(quick):
     context = quick(Workshop, overrides=NORMALISED, model="template")
     context.train()
     statistics = {name: value.clone() for name, value in context.policy.normalizer.state_dict().items()}
-    assert statistics["count"] == context.run.env_steps == 2 * 2 * 8 * 3
+    assert statistics["count"] == context.run.env_steps == 2 * 2 * 4 * 3
     for _ in range(2):
         context.evaluate()
     context.compute_action(Workshop().reset(seed=1)[0])
@@ -282,7 +282,7 @@ def test_a_policy_is_named_by_itself_or_by_a_file_that_it_plays(known_plugins, m
 
 
 def test_a_run_without_evaluations_takes_its_training_for_the_best(quick):
-    without = {"evaluation.n_episodes": 0, "algorithm.n_epochs": 3}
+    without = {"evaluation.n_episodes": 0, "algorithm.n_epochs": 3, "algorithm.n_rollout_steps": 8}
     context = quick("CartPole-v1", overrides=without)
     summary = context.train()
     rows = [json.loads(line) for line in (context.run_dir / "metrics.jsonl").read_text().splitlines()]

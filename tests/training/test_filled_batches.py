@@ -21,11 +21,8 @@ SHORTENED = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20, "env.vect
 LIMITED = {"constraints.cost.at_most": 1.0, "algorithm.n_optimization_epochs": 2}
 COSTS = {**LIMITED, "algorithm.num_envs": 3, "algorithm.n_rollout_steps": 20}
 FILLED = {
-    "minibatches": ("CartPole-v1", "ppo", {**SHORTENED, "algorithm.batch_size": 16}, 16),
     "minibatches as large as a rollout": ("CartPole-v1", "ppo", {**SHORTENED, "algorithm.batch_size": 999}, 60),
-    "rollouts": ("CartPole-v1", "a2c", SHORTENED, 60),
     "rollouts, clipped": ("CartPole-v1", "a2c", {**SHORTENED, "algorithm.max_grad_norm": 0.01}, 60),
-    "rollouts of the plain policy gradient": ("CartPole-v1", "pg", SHORTENED, 60),
     "rollouts without a critic": ("CartPole-v1", "pg", {**SHORTENED, "model.critic": "none"}, 60),
     "rollouts of agents that wait": (CrowdSource, "a2c", {"algorithm.n_rollout_steps": 7}, 63),
     "minibatches with costs": (Hazards, "ppo", {**COSTS, "algorithm.batch_size": 16}, 16),

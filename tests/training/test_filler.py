@@ -151,12 +151,10 @@ def assert_has_seen(normalizer, envs):
 @pytest.mark.parametrize(
     ("algorithm", "kind", "mode"),
     [
-        *(("sac", kind, NEXT_STEP) for kind in ACTIONS),
-        *((algorithm, "Dict", mode) for algorithm in ("sac", "ppo") for mode in MODES if mode != NEXT_STEP),
+        *(("sac", "Dict", mode) for mode in MODES),
         ("ppo", "Dict", NEXT_STEP),
         ("impala", "Dict", NEXT_STEP),
         ("dqn", "MultiDiscrete", NEXT_STEP),
-        ("apex", "Discrete", NEXT_STEP),
         ("pqn", "Discrete", NEXT_STEP),
     ],
 )
@@ -217,7 +215,7 @@ def test_rules_see_whole_episodes_and_always_a_choice(kind, mode):
     assert_has_seen(normalizer, stepped.envs)
 
 
-@pytest.mark.parametrize("mode", [*MODES, None])
+@pytest.mark.parametrize("mode", [NEXT_STEP, None])
 def test_a_guide_is_told_of_every_episode(quick, also_installed, mode, monkeypatch):
     """Also of the first ones, and of those that begin where a run goes on. None: environments stepped in turn."""
     if mode is None:

@@ -50,9 +50,10 @@ def acting(hook, error):
 WAYS = ("raise", "vector", "infinite", "text", "shape", "nothing", "info", "reset")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("folder", ["named", "there already", "below runs"])
-def test_an_environment_that_cannot_be_stepped(quick, tmp_path, monkeypatch, way, folder):
+@pytest.mark.parametrize(
+    ("folder", "way"), [*(("named", way) for way in WAYS), ("there already", "reset"), ("below runs", "raise")]
+)
+def test_an_environment_that_cannot_be_stepped(quick, tmp_path, monkeypatch, folder, way):
     monkeypatch.chdir(tmp_path)
     env = type("Broken", (Broken,), {"way": way})
     run_dir = None if folder == "below runs" else tmp_path / "new" / "run"

@@ -154,12 +154,12 @@ def test_what_is_no_file_in_the_place_of_one_is_refused_at_once(trained, tmp_pat
     source, run = trained / "ppo", tmp_path / "runs" / "run"
     files = [name for name in members(source) if (source / name).is_file() and not name.startswith("tensorboard/")]
     commands = (resumed(run), ["eval", run, "-n", "1"], ["runs", "compare", run])
-    for number, name in enumerate(files):
+    # Each kind begins with another one: together they try two commands on every file.
+    for number, name in [*enumerate(files)][KINDS.index(kind) % 2 :: 2]:
         shutil.copytree(source, run)
         (run / name).unlink()
         kind(run / name)
-        # Each kind begins with another one: together they try every command on every file.
-        command = commands[(number + KINDS.index(kind)) % 3]
+        command = commands[(number // 2 + KINDS.index(kind)) % 3]
         code, said = maze(*command)
         assert code in (0, 2), (name, command, said)
         if name.startswith(NEEDED[command[0]]) and not (kind is sparse and name == ".lock"):

@@ -48,10 +48,13 @@ def put_back():
 
 
 @pytest.mark.parametrize(
-    ("place", "names"),
-    [("constructor", tuple(CHANGES)), ("reset", ("type", "gradients")), ("step", ("type", "gradients"))],
+    ("algorithm", "place", "names"),
+    [
+        ("dqn", "constructor", tuple(CHANGES)),
+        ("a2c", "reset", ("type", "gradients")),
+        ("a2c", "step", ("type", "gradients")),
+    ],
 )
-@pytest.mark.parametrize("algorithm", ["a2c", "dqn"])
 def test_training_is_that_of_an_environment_that_changes_nothing(quick, algorithm, place, names):
     before = torch.get_num_threads(), np.geterr()
     runs = [quick(lambda its=its: Changing(its, place), algorithm) for its in ((), names)]

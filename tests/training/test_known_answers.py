@@ -93,7 +93,6 @@ CASES = {
     "dqn": ["several-forgets", "one-remembers"],
     "apex": ["one-forgets-workers"],
     "sac": ["one-remembers", "several-forgets"],
-    "td3": ["several-forgets"],
     "ddpg": ["one-forgets"],
     "fast_td3": ["several-forgets"],
     "flash_sac": ["one-forgets"],

@@ -49,7 +49,7 @@ def test_callbacks_that_only_observe_are_left_out_with_one_line(trained, capsys)
     with RunContext.open(context.run_dir) as opened:
         assert "jsonl" in opened.config.callbacks
         assert not {"watch", "extra"} & opened.config.callbacks.keys()
-        assert opened.evaluate()["eval/episodes"] == 2
+        assert opened.evaluate()["eval/episodes"] == 1
     note = "note: not used, because they only observe and cannot be used here: "
     assert capsys.readouterr().err == f"{note}callbacks.watch (watch), callbacks.extra (extra)\n"
     assert evaluate_saved(context.run_dir, episodes=1).metrics["eval/episodes"] == 1

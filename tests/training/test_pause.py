@@ -12,12 +12,11 @@ MORE = {"algorithm.n_epochs": 3}
 @pytest.mark.parametrize(("env", "algorithm", "values"), [
     ("CartPole-v1", "ppo", {}),
     ("Pendulum-v1", "sac", {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8}),
-    ("CartPole-v1", "es", {"algorithm.n_rollouts_per_update": 2}),
 ])  # fmt: skip
 def test_a_run_that_pauses_goes_on_as_one_that_has_not(quick, whole_state, assert_same, env, algorithm, values):
     whole = quick(env, algorithm, MORE | values)
     whole.train()
-    steps = range(1, whole.run.env_steps // 2, max(1, whole.run.env_steps // 6))
+    steps = range(1, whole.run.env_steps // 2, max(1, whole.run.env_steps // 4))
     folder = None
     for count in steps:
         parts = quick(env, algorithm, MORE | values | {"callbacks.budget.steps": count})

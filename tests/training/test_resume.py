@@ -60,7 +60,6 @@ def texts(values):
 @pytest.mark.parametrize(
     ("algorithm", "env", "memory"),
     [
-        ("ppo", "Workshop-v0", "none"),
         ("a2c", "CartPole-v1", "none"),
         pytest.param("a2c", "CartPole-v1", "window", marks=pytest.mark.slow),
         pytest.param("appo", "CartPole-v1", "none", marks=pytest.mark.slow),
@@ -107,7 +106,7 @@ ODD = {
 
 @pytest.mark.parametrize(
     ("algorithm", "at", "number"),
-    [("ppo", 40, signal.SIGTERM), ("a2c", 1, signal.SIGINT)],
+    [("ppo", 34, signal.SIGTERM), ("a2c", 1, signal.SIGINT)],
 )
 def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics, algorithm, at, number):
     """Ctrl-C and SIGTERM end the update and save, Ctrl-C also evaluates; the resumed run equals the whole one."""
@@ -117,7 +116,7 @@ def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics
     assert summary.outcome == "interrupted"
     assert signal.Signals(number).name in summary.reason or "Ctrl-C" in summary.reason
     assert 0 < stopped.run.state.updates_in_epoch < 5
-    assert summary.final_evaluation.get("eval/episodes", 0) == (2 if number == signal.SIGINT else 0)
+    assert summary.final_evaluation.get("eval/episodes", 0) == (1 if number == signal.SIGINT else 0)
     stopped.close()
     second = quick(**parts, callbacks={"bomb": bomb(at=0)})
     assert second.resume(stopped.run_dir).outcome == "finished"
@@ -176,8 +175,7 @@ def interrupt_in_evaluation(monkeypatch, number):
     monkeypatch.setattr(run_evaluation, "evaluate_policy", evaluate)
 
 
-@pytest.mark.parametrize("steps", [None, 72])
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(("number", "steps"), [(1, None), (2, 36)])
 def test_an_epoch_whose_evaluation_is_interrupted_stays_open(
     quick, monkeypatch, whole_state, assert_same, metrics, number, steps
 ):
@@ -355,30 +353,30 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
     assert {group["lr"] for group in run.learner.optimizer.param_groups} == {0.5}
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model.hidden=[32]", r"model.hidden cannot change here: .*model.safetensors/.* with shape \(32, 4\), but"),
-        ("model.critic=shared", "model.critic cannot change here: .*has 'critic_encoder.*, too"),
-        ("model.normalize_observations=true", "cannot change here: .*'normalizer.count', but lacks it"),
-        ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
-        ("algorithm.num_envs=2", "steps 3 environments in parallel, this one 2"),
-        ("env.id=Acrobot-v1", "observation_space was Box"),
-        ("seed=2", r"^seed: was 1 when .* began, and cannot change"),
-        ("seed=null", r"^seed: cannot be unset: a saved run has a seed, here 1"),
-        ("seed=", r"^seed: cannot be unset"),
-        ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
-    ],
-)
-def test_what_it_may_not(quick, whole_state, assert_same, override, message):
+FORBIDDEN = [
+    ("model.hidden=[32]", r"model.hidden cannot change here: .*model.safetensors/.* with shape \(32, 4\), but"),
+    ("model.critic=shared", "model.critic cannot change here: .*has 'critic_encoder.*, too"),
+    ("model.normalize_observations=true", "cannot change here: .*'normalizer.count', but lacks it"),
+    ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
+    ("algorithm.num_envs=2", "steps 3 environments in parallel, this one 2"),
+    ("env.id=Acrobot-v1", "observation_space was Box"),
+    ("seed=2", r"^seed: was 1 when .* began, and cannot change"),
+    ("seed=null", r"^seed: cannot be unset: a saved run has a seed, here 1"),
+    ("seed=", r"^seed: cannot be unset"),
+    ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
+]
+
+
+def test_what_it_may_not(quick):
     context = quick("CartPole-v1")
     context.train(1)
     context.close()
     before = (context.run_dir / "config.yaml").read_text()
-    with pytest.raises(Exception, match=f"(?s){message}") as caught:
-        saved_run.reopen(context.run_dir, [override])
-    assert caught.value.exit_code == 2
-    assert (context.run_dir / "config.yaml").read_text() == before
+    for override, message in FORBIDDEN:
+        with pytest.raises(Exception, match=f"(?s){message}") as caught:
+            saved_run.reopen(context.run_dir, [override])
+        assert caught.value.exit_code == 2, override
+        assert (context.run_dir / "config.yaml").read_text() == before, override
 
 
 def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
@@ -398,10 +396,8 @@ def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
     ("algorithm", "env", "more"),
     [
         ("sac", "Pendulum-v1", {}),
-        ("dqn", "CartPole-v1", {}),
         ("dqn", "CartPole-v1", {"model.memory": "gru"}),
         ("pqn", "CartPole-v1", {"algorithm.n_rollout_steps": 4}),
-        ("ppo", "CartPole-v1", {"model.memory": "gru"}),
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) and "model.memory" in value else None,
 )

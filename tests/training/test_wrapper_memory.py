@@ -69,7 +69,7 @@ class Numbered(gymnasium.Wrapper):
         self.episodes = state["episodes"]
 
 
-WRAPPERS = {"normalised": "normalize_reward", "growing": Growing, "centred": Centred, "numbered": Numbered}
+WRAPPERS = {"normalised": "normalize_reward", "centred": Centred, "numbered": Numbered}
 wrapped_runs = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
 
 

@@ -65,10 +65,15 @@ def test_its_environment_is_sound(project):
 def test_editors_find_the_schema_and_it_fits(project):
     files = [*project.glob("experiments/*.yaml"), *project.glob("presets/ppo/*.yaml")]
     assert len(files) == 3
-    for file in files:
-        first, _, rest = file.read_text().partition("\n")
-        schema = file.parent / first.removeprefix("# yaml-language-server: $schema=")
-        jsonschema.validate(parse_mapping(rest, str(file)), json.loads(schema.read_text()))
+    lines = [file.read_text().partition("\n") for file in files]
+    named = [
+        (file.parent / first.removeprefix("# yaml-language-server: $schema=")).resolve()
+        for file, (first, *_) in zip(files, lines, strict=True)
+    ]
+    (schema,) = set(named)
+    validator = jsonschema.Draft202012Validator(json.loads(schema.read_text()))
+    for file, (*_, rest) in zip(files, lines, strict=True):
+        validator.validate(parse_mapping(rest, str(file)))
 
 
 @pytest.fixture
