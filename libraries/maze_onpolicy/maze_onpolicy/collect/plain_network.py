@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from maze_normalizers.normalizer import ObservationNormalizer
 from torch import nn
 
 from maze_core import Dense, Policy
 from maze_core.envs.spaces import flatten_space, is_narrow
 from maze_core.models.families import LOG_STD_RANGE, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import Flatten, MlpEncoder
-from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.plain import Look, PlainLogits, are_plain, has_hooks, is_plain_trunk
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _form(policy: Policy, heads: list[tuple[str, Any]]) -> Form:
     spaces = flatten_space(policy.action_space, "action")
     normalizer = policy.normalizer
     normalized = () if normalizer is None else normalizer.keys
-    bounds = tuple((key, normalizer.clip if key in normalized else None) for key in encoder.input.keys)  # type: ignore[union-attr]
+    bounds = tuple((key, normalizer.clip if key in normalized else None) for key in encoder.input.keys)
     eps = tuple(norm.eps for norm in encoder.trunk.norms)
     return Form(bounds, encoder.trunk.activation, eps, tuple(_head(key, head, spaces[key]) for key, head in heads))
 
