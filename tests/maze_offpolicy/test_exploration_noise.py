@@ -73,7 +73,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("kind", ["ornstein_uhlenbeck", "coloured", pytest.param("repeated", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("algorithm", ["td3", "sac", pytest.param("ddpg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("algorithm", ["td3", "sac"])
 def test_runs_explore_alike_on_workers_and_after_a_resume(quick, algorithm, kind, whole_state, assert_same):
     values = {**SMALL, "algorithm.exploration": kind, "algorithm.noise_steps": 7}
     if algorithm == "sac":
