@@ -2,6 +2,7 @@
 
 python -m tests.attack                                 ten cases of each kind and subject
 python -m tests.attack --count 50 damaged kills/ppo=3
+python -m tests.attack damaged/sac=varied              as few as meet each kind of file, damage and command once
 python -m tests.attack kills/ppo/7                     one case again
 """
 
@@ -16,6 +17,9 @@ from pathlib import Path
 
 from tests.attack.catalog import ALL, KINDS
 from tests.attack.session import Session, as_line
+
+VARIED = "varied"
+NAMES = "KIND[=N], KIND/SUBJECT[=N], KIND/SUBJECT=varied or KIND/SUBJECT/CASE"
 
 
 def main() -> int:
@@ -40,7 +44,7 @@ def main() -> int:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=list(KINDS), help="KIND[=N], KIND/SUBJECT[=N] or KIND/SUBJECT/CASE")
+    parser.add_argument("names", nargs="*", default=list(KINDS), help=NAMES)
     parser.add_argument("--count", type=int, default=10, help="cases of each subject; 0: all (default 10)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each case")
@@ -58,12 +62,15 @@ def cases(session: Session, names: list[str], count: int, seed: int) -> Iterator
     """The names of cases: what is named in full, and a sample of the rest."""
     for asked in names:
         name, _, own = asked.partition("=")
-        wanted = int(own or count)
         kind, _, rest = name.partition("/")
         subject, _, case = rest.partition("/")
         if case:
             yield asked
             continue
+        if own == VARIED:
+            yield from session.varied(kind, subject)
+            continue
+        wanted = int(own or count)
         for each in (subject,) if subject else KINDS[kind].subjects:
             # Kills come in the order of a run: a sample is drawn. The others come in a drawn order already.
             found = session.names(kind, each, ALL if kind == "kills" else wanted or ALL)

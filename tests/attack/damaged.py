@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 from tests.attack import damage
 from tests.attack.oracle import problems_of
 from tests.attack.runs import DEMOS, RUN, files_of, plan_of
 from tests.attack.verdict import Verdict
-from tests.attack.worlds import COMMANDS, World
+from tests.attack.worlds import COMMANDS, World, begins_afresh
 
 RUNS = ("ppo+record", "sac", "es")
 SUBJECTS = (*RUNS, "recording")
@@ -39,6 +40,14 @@ class Damaged:
     def names(self, count: int) -> list[str]:
         """So many cases."""
         return [str(number) for number in range(count)]
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """What each case is made of: a kind of file, a damage, a command; without those in a process of their own."""
+        return {
+            str(number): (re.sub(r"\d+", "", Path(file).name), mutation, command)
+            for number, (file, mutation, command) in enumerate(self._combinations)
+            if not begins_afresh(number)
+        }
 
     def try_(self, name: str) -> Verdict:
         """Damage one file, run one command, judge."""

@@ -156,6 +156,10 @@ class Doors:
         """All, or the first so many: those that need a process of their own come last."""
         return sorted(self._cases, key=lambda name: self._cases[name][0] in AFRESH)[:count]
 
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The door of each case, but of those that need a process of their own."""
+        return {name: (door,) for name, (door, _) in self._cases.items() if door not in AFRESH}
+
     def try_(self, name: str) -> Verdict:
         """Set it up, run the command, look around."""
         door, command = self._cases[name]

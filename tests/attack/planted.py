@@ -16,7 +16,7 @@ from tests.attack.children import in_child, maze
 from tests.attack.oracle import problems_of
 from tests.attack.runs import DEMOS, RUN, plan_of
 from tests.attack.verdict import Verdict
-from tests.attack.worlds import COMMANDS, World
+from tests.attack.worlds import COMMANDS, World, begins_afresh
 
 SUBJECTS = ("ppo", "sac")
 _COMMANDS = ("eval", "rollout", "resume", "list", "compare", "info")
@@ -106,6 +106,14 @@ class Planted:
     def names(self, count: int) -> list[str]:
         """So many cases."""
         return [str(number) for number in range(count)]
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """What each case is made of: a plant and a command; without those in a process of their own."""
+        return {
+            str(number): (plant.__name__, command)
+            for number, (_, plant, command) in enumerate(self._combinations)
+            if not begins_afresh(number)
+        }
 
     def try_(self, name: str) -> Verdict:
         """Plant, run, judge."""

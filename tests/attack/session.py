@@ -40,6 +40,17 @@ class Session:
         """The full names of so many cases, or of as many as there are."""
         return [f"{kind}/{subject}/{name}" for name in self.attack(kind, subject).names(count)]
 
+    def varied(self, kind: str, subject: str) -> list[str]:
+        """The full names of the first cases in which something is met that no case before it has."""
+        attack = self.attack(kind, subject)
+        met: set[str] = set()
+        found = []
+        for name, parts in attack.parts().items():  # type: ignore[attr-defined] — those whose cases have parts
+            if not met.issuperset(parts):
+                met.update(parts)
+                found.append(f"{kind}/{subject}/{name}")
+        return found
+
     def try_(self, name: str) -> dict[str, Any]:
         """One case; a fault of the attack itself is a problem, too."""
         kind, subject, case = name.split("/", 2)

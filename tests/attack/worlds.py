@@ -69,7 +69,7 @@ class World:
 
     def run_case(self, name: str, command: list[object]) -> Ending:
         """The command line in this world, for case number `name`."""
-        return self.run(command, afresh=int(name) % AFRESH_EVERY == AFRESH_EVERY - 1)
+        return self.run(command, afresh=begins_afresh(int(name)))
 
     def run(self, command: list[object], *, afresh: bool = False, memory: int = FRESH_MEMORY) -> Ending:
         """The command line in this world; `afresh` in a process of its own, which may take so much memory."""
@@ -121,6 +121,11 @@ class World:
             return [] if found == expected else [f"other results, silently: {_first_difference(expected, found)}"]
         kept = [{part: values for part, values in each.items() if part not in besides} for each in (expected, found)]
         return [f"another run, silently: {line}" for line in differences(kept[0], kept[1])]
+
+
+def begins_afresh(number: int) -> bool:
+    """Whether the case of that number takes place in a process of its own."""
+    return number % AFRESH_EVERY == AFRESH_EVERY - 1
 
 
 def snapshot(folder: Path) -> dict[str, str]:

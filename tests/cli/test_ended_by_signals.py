@@ -96,7 +96,7 @@ COMMANDS = {
     **{name: (words, {"program": TRAINING}) for name, words in CHECKING.items()},
 }
 FAST = ("profile", "runs list", "plugins check of a callback")
-BOTH = (*FAST, "train", "train on workers", "sweep", "rollout", "export")
+BOTH = (*FAST, "train", "train on workers", "sweep", "rollout")
 """Commands that get both signals. The others get one, in turn: the two reach a command by the same handler."""
 CASES = [
     pytest.param(name, number, marks=() if name in FAST else pytest.mark.slow, id=f"{name} {number.name}")

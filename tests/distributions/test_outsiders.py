@@ -67,7 +67,6 @@ def test_workers_and_a_resume_end_where_one_process_does(
     [
         (BOARD, "epsilon_softmax", {}, "a.pt2", True),
         pytest.param(PENDULUM, MIXTURE, GRU, "a.onnx", True, marks=pytest.mark.slow),
-        pytest.param(PENDULUM, "truncated_logistic", {}, "a.onnx", True, marks=pytest.mark.slow),
         pytest.param(Told, MIXTURE, {}, "a.onnx", False, marks=pytest.mark.slow),
     ],
 )

@@ -51,6 +51,15 @@ def train_less() -> None:
     probe._ask = ask_a_copy
 
 
+def film_less() -> None:
+    """Eight pictures of an episode, small ones: to encode hundreds takes seconds."""
+    from maze_view import pictures
+
+    begin = pictures.Film.__init__
+    pictures._SIDE = 32
+    pictures.Film.__init__ = lambda film, most: begin(film, min(most, 8))
+
+
 def ask_a_copy(wanted: list[list[str]], timeout: float) -> tuple[list[tuple[str, str]], str]:
     """Try imports in a copy of this process, which has most of them, instead of a new one: that takes five seconds."""
     answers, written = os.pipe()
@@ -94,6 +103,8 @@ if argv[-2:-1] == [">"]:
     argv = argv[:-2]
 sys.argv = argv
 train_less()
+if argv[:2] == ["maze", "view"]:
+    film_less()
 if argv[0].endswith((".py", "pytest")) or (argv[0] == "maze" and argv[1] not in WITHOUT_WORKERS):
     stand_by()
 if argv[0] == "maze":

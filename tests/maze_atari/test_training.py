@@ -24,8 +24,6 @@ IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.a
 
 CASES = [
     ("dqn", "Pong", DQN),
-    pytest.param("ppo", "Breakout", {}, marks=pytest.mark.slow),
-    pytest.param("pqn", "Pong", {}, marks=pytest.mark.slow),
     pytest.param("impala", "Breakout", IMPALA, marks=pytest.mark.slow),
 ]
 

@@ -1,7 +1,5 @@
 """Cloning runs: when they evaluate, what they keep, how they go on after a stop, and what PPO makes of the clone."""
 
-import json
-import os
 from pathlib import Path
 
 import gymnasium
@@ -22,13 +20,10 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.context import RunContext
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
-from maze_core.run.saved import saved_run
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.assemblies import assembly_of
 from tests.bomb import bomb
-from tests.forked import Forked
 from tests.interrupted import interrupted
-from tests.killed import kill_after
 
 CART = "CartPole-v1"
 
@@ -231,27 +226,6 @@ def test_a_stopped_run_goes_on_bit_by_bit(bc, walk_demos, whole_state, assert_sa
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
     assert_same(whole_state(stopped.run_dir, "best"), whole_state(whole.run_dir, "best"))
-
-
-@pytest.mark.slow
-def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_state, assert_same):
-    values = {"algorithm.n_epochs": 16, "algorithm.epoch_length": 7, "algorithm.eval_every_k_iterations": 5,
-              "algorithm.n_eval_episodes": 1, "callbacks.early_stopping.patience": 0, "seed": 4,
-              "env.max_episode_steps": 30, "algorithm.lr_schedule": "linear",
-              "algorithm.dataset": str(cart_demos), "callbacks.console": None, "algorithm.device": "cpu"}  # fmt: skip
-    run_dir, whole = tmp_path / "killed", tmp_path / "whole"
-    options = [f"{path}={'null' if value is None else value}" for path, value in values.items()]
-    command = ["train", "bc", "--env", CART, "--preset", "none", "--run-dir", run_dir]
-    command += [part for option in options for part in ("--set", option)]
-    child = Forked(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
-    log = run_dir / "metrics.jsonl"
-    kill_after(child, run_dir, epochs=5)
-    saved_run.resume(run_dir)
-    api.train(assemble("bc", CART, "none", flags=values), whole)
-    assert_same(whole_state(run_dir), whole_state(whole))
-    assert_same(whole_state(run_dir, "best"), whole_state(whole, "best"))
-    epochs = [json.loads(line)["epoch"] for line in log.read_text().splitlines()]
-    assert epochs == list(range(1, 17))
 
 
 def test_other_data_cannot_be_slipped_in(bc, walk_demos, record):

@@ -18,22 +18,27 @@ OF_RLLIB = ["appo", "bc", "cql", "dqn", "dreamerv3", "impala", "iql", "marwil", 
 LIKE_ANOTHER = tuple(f"rllib-{each}" for each in OF_RLLIB)
 """These share a Ray session with rllib-tqc, the last of them, which is asked for all of them what that does to a
 process: to end the Ray that they share and start another one takes many seconds. `maze plugins check` asks each."""
-LIKE_ITS_CLASS = ("airl", "ddpg", "sacfd")
-"""These are an algorithm that is asked itself, with other defaults: they have no method of its batches, losses and
-states. What depends on these alone is left out."""
-SAME_CODE = ("actors", "agents", "altered_states", "compiles", "forks", "masks", "spaces")
-SAME_SPACES = (
-    *("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil"),
-    *("appo", "fast_td3", "vdn"),
-)
-"""Spaces reach these by the same code as rllib-ppo, or as an algorithm whose class is above or below theirs, which are
-asked about each space; tests of the bridge train those of RLlib on nested ones."""
-SAME_STATES = (
-    *(f"rllib-{each}" for each in ("bc", "cql", "dreamerv3", "impala", "iql", "marwil", "sac")),
-    *("appo", "vdn"),
-)
-"""The bridge saves and reads their states as it does those of the other algorithms of RLlib, which are altered; the
-others have the states of an algorithm above or below theirs."""
+LIKE_ITS_CLASS = ("airl", "apex", "appo", "ddpg", "fast_td3", "sacfd", "vdn")
+"""These are a kind of another algorithm, which is asked itself; most differ in defaults alone."""
+SAME_CODE = ("actors", "agents", "critic_leaves", "forks", "learners", "masks", "memory", "spaces")
+"""What depends on the code that they share is left out."""
+OTHER_DEFAULTS = ("airl", "ddpg", "sacfd")
+"""These have no method of its batches, losses and states."""
+SAME_METHODS = ("altered_states", "compiles", "learns")
+BY_THE_BRIDGE = tuple(f"rllib-{each}" for each in ("appo", "cql", "dreamerv3", "impala", "iql", "marwil", "sac"))
+"""The bridge makes and trains these by the same code as rllib-ppo, rllib-dqn, rllib-bc and rllib-tqc, which are asked
+more. Its own tests train, resume and evaluate each (`tests/maze_rllib`)."""
+SAME_BRIDGE = ("altered_states", "calls", "deterministic", "learns", "masks", "spaces", "trains", "truncation")
+SAME_SPACES = ("rllib-bc", "rllib-dqn")
+SAME_STATES = ("rllib-bc", "rllib-dqn", "rllib-tqc")
+"""Spaces reach these, and their states are saved and read, as those of rllib-ppo."""
+ONE_OF_EACH_FAMILY = ("bc", "dqn", "es", "impala", "ppo", "sac")
+"""Of the algorithms of Maze these alone are asked for what the others of their family do by the same code: how spaces
+reach them, and how their states are read, by a fork or altered. All are resumed; `benchmarks/attack.py` alters the
+states of all."""
+BY_FAMILY = ("altered_states", "forks", "spaces")
+OF_ITS_OWN_TESTS = ("chance", "replay", "seeds", "vector_env")
+"""What `tests/maze_jax` asks of the same pool; here each case compiles its steps anew."""
 
 SEEN_ELSEWHERE = ("spaces", "global_state", "writes_in_the_run_directory")
 """Of the callbacks that only observe and stop, `console`, `jsonl`, `tensorboard`, `wandb` and `mlflow` are asked these:
@@ -148,6 +153,25 @@ def _inapplicable(title, claim):
     }
 
 
+def _left_out(kind, plugin):
+    """The checks that are not asked of a plugin, since they are asked of another one with the same code."""
+    groups = {
+        ("global_state",): LIKE_ANOTHER,
+        SAME_CODE: LIKE_ITS_CLASS,
+        SAME_METHODS: OTHER_DEFAULTS,
+        SAME_BRIDGE: BY_THE_BRIDGE,
+        ("spaces",): SAME_SPACES,
+        ("altered_states",): SAME_STATES,
+        OF_ITS_OWN_TESTS: ("jax",),
+        ("never_stops_a_run",): ("mlflow",),  # each of its stores takes a second; its own tests stop no run either
+    }
+    if kind == "callback":
+        groups[SEEN_ELSEWHERE] = OBSERVERS
+    if kind == "algorithm" and not plugin.startswith("rllib-") and plugin not in ONE_OF_EACH_FAMILY:
+        groups[BY_FAMILY] = (plugin,)
+    return {name for names, plugins in groups.items() if plugin in plugins for name in names}
+
+
 BUNDLED = {f"{claim.kind} {claim.name}": claim for claim in _bundled()}
 
 
@@ -202,14 +226,10 @@ def test_it_conforms(title, known_plugins, bench, monkeypatch):
     if title == "runner ray":  # what workers import ahead is half of its time
         light = importlib.import_module("tests.maze_ray.light_worker")
         monkeypatch.setattr("maze_ray.actors.Worker", light.LightWorker)
-    left_out = {"global_state": LIKE_ANOTHER, "spaces": SAME_SPACES, "altered_states": SAME_STATES}
-    if claim.kind == "callback":
-        left_out = dict.fromkeys(SEEN_ELSEWHERE, OBSERVERS)
-    alike = SAME_CODE if claim.name in LIKE_ITS_CLASS else ()
-    asked = [each for each in checks(claim.kind) if claim.name not in left_out.get(each.name, ())]
-    asked = [each for each in asked if each.name not in alike]
+    left_out = _left_out(claim.kind, claim.name)
+    asked = [each for each in checks(claim.kind) if each.name not in left_out]
     findings = list(examine_all(asked, claim, bench))
     failed = [finding for finding in findings if finding.state == "failed"]
     assert not failed, "\n".join(map(str, failed))
-    inapplicable = _inapplicable(title, claim) - {*alike}
+    inapplicable = _inapplicable(title, claim) - left_out
     assert {each.check for each in findings if each.state == "not applicable"} == inapplicable

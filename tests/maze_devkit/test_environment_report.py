@@ -298,8 +298,8 @@ def test_check_and_run_agree_about_the_zoo(examine, quick):
 
 
 @pytest.mark.slow
-def test_check_and_run_agree_about_the_whole_zoo(examine, quick):
-    assert compared(examine, quick, tuple(VALUES)) == []
+def test_check_and_run_agree_about_more_of_the_zoo(examine, quick):
+    assert compared(examine, quick, tuple(VALUES), every=3) == []
 
 
 def test_a_game_in_turns_is_not_told_that_it_repeats(monkeypatch):

@@ -118,7 +118,7 @@ def test_large_networks_adapt_variances_alone(cma, monkeypatch):
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly):
-    same = {**settings(epoch_length=2, n_epochs=4, n_episodes=2), "model.normalize_observations": True}
+    same = {**settings(epoch_length=1, n_epochs=4, n_episodes=2), "model.normalize_observations": True}
     goes_on_exactly("CartPole-v1", "cma_es", same)
 
 
@@ -132,12 +132,3 @@ def test_bad_parameters_are_refused(cma):
     for path, value in (("population_size", 2), ("initial_stddev", 0), ("n_episodes", 0)):
         with pytest.raises(ConfigError, match=rf"^algorithm\.{path}"):
             _ = cma(SeededWalk, settings(**{path: value})).run
-
-
-@pytest.mark.learning
-@pytest.mark.slow
-def test_cartpole_is_balanced(quick):
-    more = {"algorithm.n_epochs": 0, "algorithm.epoch_length": 10, "callbacks.early_stopping.target_return": 500}
-    context = quick("CartPole-v1", "cma_es", {**more, "evaluation.n_episodes": 8}, steps=80_000)
-    context.train()
-    assert context.evaluate()["eval/return_mean"] >= 475

@@ -220,9 +220,6 @@ def test_an_environment_that_is_not_pure_is_found():
 
     rng, remembered = np.random.default_rng(0), []
 
-    def draw(outcome, key):
-        return outcome._replace(reward=outcome.reward + rng.random())
-
     def remember(outcome, key):
         remembered.append(0)
         return outcome._replace(reward=outcome.reward + len(remembered))
@@ -232,8 +229,7 @@ def test_an_environment_that_is_not_pure_is_found():
         return outcome._replace(reward=drawn)
 
     check_repeats(counter())
-    for change in (draw, remember):
-        with pytest.raises(ConfigError, match=r"not pure: step 1, .*terminated|not pure: step 1, .*reward"):
-            check_repeats(with_step(change))
+    with pytest.raises(ConfigError, match=r"not pure: step 1, .*terminated|not pure: step 1, .*reward"):
+        check_repeats(with_step(remember))
     with pytest.raises(ConfigError, match="not pure: it calls Python"):
         pool(simulator=with_step(call))

@@ -108,19 +108,14 @@ def test_cart_pole_falls_or_is_cut_as_gymnasium_says():
 
 @needs_gymnax
 @pytest.mark.slow
-def test_a_killed_run_goes_on_exactly(goes_on_exactly):
-    values = {
-        "algorithm.num_envs": 3,
-        "algorithm.n_rollout_steps": 8,
-        "algorithm.epoch_length": 1,
-        "algorithm.n_epochs": 4,
-        "algorithm.n_optimization_epochs": 1,
-        "algorithm.lr_schedule": "constant",
-        "callbacks.tensorboard": None,
-        "evaluation.n_episodes": 1,
-        "env.max_episode_steps": 30,
-    }
-    goes_on_exactly("gymnax:CartPole-v1", "ppo", values)
+def test_a_resumed_run_goes_on_exactly(quick, whole_state, assert_same):
+    values = {"algorithm.n_epochs": 3, "algorithm.n_optimization_epochs": 1, "env.max_episode_steps": 30}
+    whole, half, rest = (quick("gymnax:CartPole-v1", "ppo", values) for _ in range(3))
+    whole.train()
+    half.train(1)
+    half.close()
+    rest.resume(half.run_dir)
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
 
 
 @needs_gymnax

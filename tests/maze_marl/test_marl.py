@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-
 import pytest
 import torch
 from maze_marl.qmix import Mixer
 
 from maze_core.base.errors import ConfigError
-from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.agents import BoxesSource, CrowdSource, TeamSource
-from tests.forked import WITH_WORKERS, Forked
-from tests.killed import kill_after
 from tests.maze_marl.games import GuardedSource, TwoStepsSource, WatchedSource
 
 SMALL = {
@@ -151,25 +145,3 @@ def test_what_makes_no_joint_steps_is_refused(quick):
         quick(CrowdSource, "vdn", SMALL).train()
     with pytest.raises(ConfigError, match="qmix supports actions of Discrete"):
         _ = quick(BoxesSource, "qmix", SMALL).run
-
-
-@pytest.mark.slow
-def test_kill_9_of_a_run_on_workers_ends_bit_equal(tmp_path, whole_state, assert_same):
-    """From the command line. The run with which it is compared has no workers."""
-    pytest.importorskip("mpe2")
-    values = [f"--set={key}={json.dumps(value)}" for key, value in (SMALL | {"evaluation.n_episodes": 2}).items()]
-
-    def maze(*arguments):
-        return Forked([*arguments, "--quiet"], tmp_path, os.environ, WITH_WORKERS)
-
-    def train(run_dir, *more):
-        env = ["--env-source", "pettingzoo", "--env", "mpe2:simple_spread_v3", "--preset", "none"]
-        return maze("train", "qmix", *env, "--seed", "1", "--run-dir", str(run_dir), *values, *more)
-
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = train(killed, "--set=runner.name=local", "--set=runner.workers=2", "--set=algorithm.n_epochs=1000")
-    kill_after(process, killed, epochs=0)
-    epochs = f"algorithm.n_epochs={read_checkpoint(killed / 'checkpoints' / 'last').state['epoch'] + 2}"
-    assert maze("resume", str(killed), "--set", epochs).wait() == 0
-    assert train(whole, "--set", epochs).wait() == 0
-    assert_same(whole_state(killed), whole_state(whole))

@@ -193,6 +193,7 @@ def test_it_learns_as_well(quick):
         "algorithm.n_epochs": 2,
         "algorithm.lr": 1e-3,
         "evaluation.n_episodes": 20,
+        "callbacks.early_stopping.target_return": 9.5,
     }
     context = quick(Square, "ppo", overrides, model="cnn")
     summary = context.train()

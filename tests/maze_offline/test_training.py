@@ -249,7 +249,7 @@ class Throw(gymnasium.Env):
         return {"target": self._target}, -float((action[0] / 5 - 0.8 * self._target[0]) ** 2), True, False, {}
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param("cql", marks=pytest.mark.slow), "iql"])
+@pytest.mark.parametrize("algorithm", ["iql", pytest.param("td3_bc", marks=pytest.mark.slow)])
 def test_better_throws_than_the_recorded_ones_are_learnt(offline, record, algorithm):
     """The recorded forces are spread evenly: on average they miss by a third of the squared range, and more."""
 

@@ -78,10 +78,6 @@ def same(one, other):
         ("td3", "coloured"),
         ("sac", "ornstein_uhlenbeck"),
         *(pytest.param(each, "repeated", marks=pytest.mark.slow) for each in ("td3", "sac")),
-        *(
-            pytest.param("ddpg", kind, marks=pytest.mark.slow)
-            for kind in ("ornstein_uhlenbeck", "coloured", "repeated")
-        ),
     ],
 )
 def test_runs_explore_alike_on_workers_and_after_a_resume(quick, algorithm, kind, whole_state, assert_same):

@@ -66,10 +66,9 @@ def test_rllibs_own_network_learns_and_opens_again(small, algorithm, env):
     assert all(torch.equal(begun[name], leaf) for name, leaf in stored.items())
 
 
-@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-impala"])
-def test_a_network_with_an_lstm_remembers_in_evaluations(small, algorithm):
+def test_a_network_with_an_lstm_remembers_in_evaluations(small):
     values = {"algorithm.rllib_model": True, "algorithm.model_config": {"use_lstm": True, "lstm_cell_size": 8}}
-    context = small(algorithm, "CartPole-v1", values)
+    context = small("rllib-ppo", "CartPole-v1", values)
     context.train()
     policy = context.policy
     assert policy.remembers

@@ -14,7 +14,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.run.context import RunContext
 from tests.bomb import bomb
 from tests.interrupted import interrupted
-from tests.killed import kill_after, start
 from tests.maze_td3.drift import Drift
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
@@ -190,22 +189,3 @@ def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(flash, 
     whole = flash(Drift, LONG, callbacks={"bomb": bomb(0)})
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
-
-
-@pytest.mark.slow
-def test_kill_9_ends_bit_equal(flash, tmp_path, whole_state, assert_same):
-    long, run_dir = LONG | {"algorithm.n_epochs": 8}, tmp_path / "killed"
-    for number, epochs in enumerate((1, 4)):
-        kill_after(start("flash_sac", Drift, run_dir, SMALL | long, resume=number > 0), run_dir, epochs)
-    process = start("flash_sac", Drift, run_dir, SMALL | long, resume=True)
-    assert process.wait(120) == 0, process.communicate()
-    whole = flash(Drift, long)
-    whole.train()
-    assert_same(whole_state(run_dir), whole_state(whole.run_dir))
-
-
-@pytest.mark.slow
-def test_pendulum_swings_up(tmp_path, known_plugins):
-    """With its preset."""
-    with RunContext("Pendulum-v1", "flash_sac", run_dir=tmp_path / "run", seed=1, silent=True, steps=20_000) as context:
-        assert context.train().final_evaluation["eval/return_mean"] > -300

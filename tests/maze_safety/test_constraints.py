@@ -133,12 +133,8 @@ def test_a_number_of_an_episode_is_what_its_last_step_costs(quick, name):
     ("env", "algorithm"),
     [
         ("Hazards-v0", "ppo"),
-        pytest.param("Reported-v0", "ppo", marks=pytest.mark.slow),
-        pytest.param("Reported-v0", "a2c", marks=pytest.mark.slow),
-        pytest.param("Hazards-v0", "trpo", marks=pytest.mark.slow),
-        pytest.param("Hazards-v0", "sac", marks=pytest.mark.slow),
         ("Reported-v0", "sac"),
-        pytest.param("Reported-v0", "td3", marks=pytest.mark.slow),
+        pytest.param("Hazards-v0", "trpo", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_was_killed_goes_on_exactly_and_workers_change_nothing(goes_on_exactly, env, algorithm):
@@ -210,16 +206,14 @@ def test_what_cannot_be_kept_is_refused(quick, env, algorithm, values, told):
 
 @pytest.mark.learning
 @pytest.mark.slow
-@pytest.mark.parametrize(("env", "algorithm"), [(Reported, "ppo"), (Hazards, "a2c")])
-def test_costs_stay_at_the_limit(quick, env, algorithm):
-    """The best policy within the limit earns 5 at a cost of 1.25."""
+def test_costs_stay_at_the_limit(quick):
+    """The best policy within the limit earns 5 at a cost of 1.25. Others: `benchmarks/constraints.py`."""
     values = {
         LIMIT: 1.25, "algorithm.n_rollout_steps": 64, "algorithm.num_envs": 8, "algorithm.epoch_length": 50,
         "algorithm.n_epochs": 0, "evaluation.deterministic": False, "evaluation.n_episodes": 400,
         "algorithm.entropy_coef": 0.01, "callbacks.early_stopping.patience": 0,
     }  # fmt: skip
-    more = {"algorithm.n_optimization_epochs": 4, "algorithm.batch_size": 128} if algorithm == "ppo" else {}
-    context = quick(env, algorithm, {**values, **more}, seed=1, steps=80_000)
+    context = quick(Hazards, "a2c", values, seed=1, steps=80_000)
     context.train()
     found = context.evaluate()
     # The hazards that are taken spread the cost of an episode by 0.46: three errors of the mean are 0.07.

@@ -158,28 +158,6 @@ def test_in_a_game_each_expects_what_it_sees_itself_beyond_a_time_limit(quick, m
     assert (roots[0].total / roots[0].visits).tolist() == [2, 1.5, 1]  # half of the stones that are left
 
 
-@pytest.mark.slow
-@pytest.mark.learning
-def test_the_network_learns_the_game_from_the_search(quick):
-    more = {
-        "model.hidden": [64], "algorithm.num_envs": 16, "algorithm.n_rollout_steps": 8, "algorithm.n_simulations": 12,
-        "algorithm.num_batches_per_iter": 8, "algorithm.batch_size": 64, "algorithm.replay_buffer_size": 1500,
-        "algorithm.initial_buffer_size": 200, "algorithm.lr": 0.005, "algorithm.epoch_length": 14,
-        "algorithm.sampled_moves": 2, "algorithm.n_epochs": 1,
-    }  # fmt: skip
-    context = quick(NimSource, "alphazero", SMALL | more)
-    context.train()
-    lefts = list(range(3, STONES + 1))
-    asked = decisions(context.run, lefts)
-    obs = {key: torch.from_numpy(np.concatenate([each.obs[key] for each in asked])) for key in asked[0].obs}
-    with torch.no_grad():
-        distribution, values = context.policy(obs)
-    taken = distribution.mode()["action"] + 1
-    for left, action, value in zip(lefts, taken.tolist(), values.tolist(), strict=True):
-        assert (value > 0) == (left % 4 > 0)
-        assert (left - action) % 4 == 0 or left % 4 == 0
-
-
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
 def test_positions_have_the_visits_of_the_search_and_the_outcome_of_the_game(quick, gamma):
     context = quick(NimSource, "alphazero", SMALL | {"algorithm.gamma": gamma})

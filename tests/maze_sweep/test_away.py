@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+from pathlib import Path
 
 import pytest
 from maze_sweep.api import run_sweep
@@ -11,6 +11,8 @@ from maze_sweep.away import bring_run
 from maze_sweep.plan import make_plan
 from maze_sweep.pool import JobEnd
 from maze_sweep.sweep import Sweep
+
+from tests.forked import Forked
 
 pytest.importorskip("maze_mirror")
 pytestmark = pytest.mark.slow
@@ -25,10 +27,11 @@ PLAN = {
 }  # fmt: skip
 NODE = """
 import pickle, sys
+from pathlib import Path
 from maze_sweep.away import execute_away
-job = pickle.load(sys.stdin.buffer)
+job = pickle.loads(Path(sys.argv[1]).read_bytes())
 end, output = execute_away(job)
-open(sys.argv[1], "wb").write(pickle.dumps((end.outcome, end.reason, output)))
+Path(sys.argv[2]).write_bytes(pickle.dumps((end.outcome, end.reason, output)))
 """
 
 
@@ -46,8 +49,10 @@ class Nodes:
     def ended(self, timeout):
         import pickle
 
-        job, answer = self.jobs.pop(), self.folder / "answer"
-        subprocess.run([sys.executable, "-c", NODE, answer], input=pickle.dumps(job), check=True, cwd="/")
+        job, asked, answer = self.jobs.pop(), self.folder / "asked", self.folder / "answer"
+        asked.write_bytes(pickle.dumps(job))
+        process = Forked([asked, answer], Path("/"), os.environ, NODE)
+        assert process.wait(240) == 0, process.communicate()
         outcome, reason, output = pickle.loads(answer.read_bytes())
         bring_run(job, output)
         return [JobEnd(job.name, outcome, reason)]

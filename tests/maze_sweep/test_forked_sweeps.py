@@ -32,9 +32,7 @@ SAC = {
 }  # fmt: skip
 SEARCHERS = {
     "asha": {"searcher": {"name": "asha", "rungs": 3, "workers": 2}, "trials": 6},
-    "hyperband": {"searcher": {"name": "hyperband", "rungs": 2}},
     "pbt": {"searcher": {"name": "pbt", "population": 2, "quantile": 0.5, "generations": 4}},
-    "pb2": {"searcher": {"name": "pb2", "population": 3, "quantile": 0.4, "generations": 3}},
 }
 IN_A_GROUP = f"import os; os.setsid()\n{WITH_WORKERS}"
 """A command with all that it starts, so that one signal reaches them."""
@@ -65,11 +63,8 @@ def metrics(run_dir):
     ]
 
 
-@pytest.mark.parametrize("plan", [TINY, SAC], ids=["ppo", "sac"])
-@pytest.mark.parametrize("searcher", SEARCHERS)
+@pytest.mark.parametrize(("searcher", "plan"), [("asha", TINY), ("pbt", SAC)], ids=["asha", "pbt"])
 def test_a_sweep_that_was_killed_goes_on_and_ends_as_one_that_was_not(tmp_path, outcome, assert_same, searcher, plan):
-    if plan is SAC and searcher in ("hyperband", "pb2"):
-        pytest.skip("what they fork is forked by the others, too")
     plan = {**plan, **SEARCHERS[searcher]}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run_sweep(plan, whole, jobs=2)
@@ -77,11 +72,11 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_as_one_that_was_not(tmp_path, 
     file.write_text(json.dumps(plan))
     command = ["sweep", "--plan", file, "--dir", killed, "--jobs", "2"]
     count = len(list((whole / "runs").iterdir()))
-    for number, moment in enumerate((0, 0.3, 0.5, 0.7, 0.9)):  # while this part of the runs has begun, or a bit later
+    for number, moment in enumerate((0, 0.4, 0.8)):  # while this part of the runs has begun, or a bit later
         process = Forked(command, tmp_path, os.environ, IN_A_GROUP)
         while process.poll() is None and begun(killed) <= moment * count:
             time.sleep(0.01)
-        time.sleep(0.05 * number)
+        time.sleep(0.1 * number)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     done = run_sweep(plan, killed, jobs=3)

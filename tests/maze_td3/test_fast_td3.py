@@ -13,11 +13,8 @@ from maze_td3.mixed_noise import MixedNoise
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.agent import Choice
 from maze_core.envs.vector import StepResult
-from maze_core.run.context import RunContext
 from tests.bomb import bomb
 from tests.interrupted import interrupted
-from tests.killed import kill_after, start
-from tests.maze_td3.conftest import SMALL
 from tests.maze_td3.drift import Drift
 from tests.maze_td3.test_loss import act, seen
 
@@ -183,23 +180,3 @@ def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(fast, w
     whole = fast(Drift, LONG, callbacks={"bomb": bomb(0)})
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
-
-
-@pytest.mark.slow
-def test_kill_9_ends_bit_equal(fast, tmp_path, whole_state, assert_same):
-    long = LONG | {"algorithm.n_epochs": 8}
-    values, run_dir = SMALL | long | {"model.hidden": [16, 16]}, tmp_path / "killed"
-    for number, epochs in enumerate((1, 4)):
-        kill_after(start("fast_td3", Drift, run_dir, values, resume=number > 0), run_dir, epochs)
-    process = start("fast_td3", Drift, run_dir, values, resume=True)
-    assert process.wait(120) == 0, process.communicate()
-    whole = fast(Drift, long)
-    whole.train()
-    assert_same(whole_state(run_dir), whole_state(whole.run_dir))
-
-
-@pytest.mark.slow
-def test_pendulum_swings_up(tmp_path, known_plugins):
-    """With its preset, within a tenth of the steps that PPO has there."""
-    with RunContext("Pendulum-v1", "fast_td3", run_dir=tmp_path / "run", seed=1, silent=True, steps=20_000) as context:
-        assert context.train().final_evaluation["eval/return_mean"] > -200

@@ -13,7 +13,6 @@ from maze_devkit.probes import Workshop
 from maze_core.base.errors import ConfigError
 from tests.bomb import bomb
 from tests.interrupted import interrupted
-from tests.killed import kill_after, start
 from tests.maze_td3.drift import Drift
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
@@ -152,17 +151,3 @@ def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(td3, wh
     whole = td3(Drift, LONG | {"algorithm.n_epochs": 3}, callbacks={"bomb": bomb(0)}, algorithm=algorithm)
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
-
-
-@pytest.mark.slow
-def test_kill_9_ends_bit_equal(td3, tmp_path, whole_state, assert_same):
-    from tests.maze_td3.conftest import SMALL
-
-    values, run_dir = SMALL | LONG | {"model.hidden": [16, 16]}, tmp_path / "killed"
-    for number, epochs in enumerate((1, 4)):
-        kill_after(start("td3", Drift, run_dir, values, resume=number > 0), run_dir, epochs)
-    process = start("td3", Drift, run_dir, values, resume=True)
-    assert process.wait(120) == 0, process.communicate()
-    whole = td3(Drift, LONG)
-    whole.train()
-    assert_same(whole_state(run_dir), whole_state(whole.run_dir))

@@ -25,23 +25,6 @@ PARTS = {
         },
         5000,
     ),
-    "sac": (
-        {
-            "algorithm.num_envs": 8,
-            "algorithm.utd": 0.1,
-            "algorithm.initial_buffer_size": 2000,
-            "algorithm.batch_size": 400,
-            "algorithm.epoch_length": 200,
-            "algorithm.lr": 3e-3,
-            "algorithm.tau": 0.05,
-            "algorithm.entropy_coef": 0.01,
-            "algorithm.entropy_tuning": False,
-            "algorithm.critic_hidden": [32],
-            "model.hidden": [32],
-            "model.memory_size": 32,
-        },
-        4000,
-    ),
 }
 """Parameters and environment steps."""
 
@@ -72,7 +55,7 @@ def trained(folder, algorithm, memory, values, steps=None, epochs=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "memory"), [*((each, "gru") for each in PARTS), ("dqn", "linear")])
+@pytest.mark.parametrize(("algorithm", "memory"), [("ppo", "gru"), ("dqn", "linear")])
 def test_a_policy_with_memory_learns_what_one_without_cannot(tmp_path, algorithm, memory):
     values, steps = PARTS[algorithm]
     context, score = trained(tmp_path / memory, algorithm, memory, values, steps)

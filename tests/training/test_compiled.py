@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import time
 
@@ -26,6 +25,8 @@ from tests.interpreted import losses
 from tests.sockets import alive
 
 OVERRIDES = {"evaluation.n_episodes": 0}
+LATE = ("torch._dynamo",)
+"""What whoever compiles imports first, for seconds."""
 
 SMALL = {
     "algorithm.initial_buffer_size": 40,
@@ -396,19 +397,6 @@ def test_an_error_names_the_only_gradient_that_is_not_finite(interpreted, also_i
     assert str(caught.value).splitlines()[0].endswith("in step 1: loss/grad_norm, gradient of policy.value_head.bias")
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="needs a C++ compiler")
-def test_what_a_compiler_makes_is_that_of_the_code(started, metrics, capfd):
-    """A small step: it is compiled in a fifth of the time of one of an actor and critics."""
-    plain, ours = started("dqn", "off"), started("dqn")
-    for context in (plain, ours):
-        context.train()
-    assert "note: the updates of dqn are compiled from step 1 on" in capfd.readouterr().err
-    assert not ours.run.repeated.given_up
-    for wanted, found in zip(*(losses(metrics(context.run_dir)) for context in (plain, ours)), strict=True):
-        assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)
-
-
 @pytest.mark.parametrize("setting", ["on", "auto", "off"])
 def test_without_the_distribution_only_a_run_that_asks_for_it_is_refused(started, monkeypatch, setting):
     others = tuple(each for each in discovery.declared() if each.distribution != "maze-compile")
@@ -440,7 +428,7 @@ def test_a_run_that_ends_while_it_compiles_leaves_nothing(tmp_path, number):
     }  # a small step: the wait is the point
     sets = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
     words = ["train", "pg", "--env", "CartPole-v1", "--preset", "none", "--run-dir", tmp_path / "run", *sets]
-    process = Forked(words, tmp_path, {**os.environ, "CXX": str(compiler), "TMPDIR": str(folder)})
+    process = Forked(words, tmp_path, {**os.environ, "CXX": str(compiler), "TMPDIR": str(folder)}, late=LATE)
     wait_for(mark.exists, 60)
     pid = int(mark.read_text())
     assert [each.name for each in folder.iterdir() if each.name.startswith("maze-compile-")]

@@ -16,7 +16,6 @@ from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.goals import BitFlips, Reach
 from tests.interrupted import interrupted
-from tests.killed import kill_after, start
 
 # The ring is overwritten several times, and episodes are longer than an epoch.
 SMALL = {
@@ -76,18 +75,6 @@ def test_a_stopped_run_ends_bit_equal(learn, whole_state, assert_same):
 
 def parameters(context):
     return read_checkpoint(context.run_dir / "checkpoints" / "last").model
-
-
-@pytest.mark.slow
-def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same):
-    values, run_dir = SMALL | OWN["sac"] | {"algorithm.n_epochs": 16}, tmp_path / "killed"
-    kill_after(start("sac", Reach, run_dir, values), run_dir, epochs=3)
-    process = start("sac", Reach, run_dir, values, resume=True)
-    assert process.wait(120) == 0, process.communicate()
-    whole = learn(Reach, "sac", values)
-    whole.train()
-    for name in ("last", "previous"):
-        assert_same(whole_state(run_dir, name), whole_state(whole.run_dir, name))
 
 
 def test_worker_processes_step_the_environments_and_nothing_changes(learn, whole_state, assert_same):

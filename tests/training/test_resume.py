@@ -61,8 +61,6 @@ def texts(values):
     ("algorithm", "env", "memory"),
     [
         ("a2c", "CartPole-v1", "none"),
-        pytest.param("a2c", "CartPole-v1", "window", marks=pytest.mark.slow),
-        pytest.param("appo", "CartPole-v1", "none", marks=pytest.mark.slow),
         pytest.param("ppo", "Carousel-v0", "gru", marks=pytest.mark.slow),
         pytest.param("impala", "Carousel-v0", "lstm", marks=pytest.mark.slow),
     ],

@@ -95,7 +95,14 @@ def schedulable(algorithm):
     return [name for name, field in fields if takes_schedule(field)]
 
 
-CASES = [(algorithm, name) for algorithm in RUNS for name in schedulable(algorithm)]
+def inherited(algorithm):
+    """What an algorithm of which this one is a kind takes schedules for: they take effect in the same code."""
+    kinds = {each: discovery.load("algorithm", each) for each in RUNS}
+    below = [each for each in RUNS if each != algorithm and issubclass(kinds[algorithm], kinds[each])]
+    return {name for each in below for name in schedulable(each)}
+
+
+CASES = [(algorithm, name) for algorithm in RUNS for name in schedulable(algorithm) if name not in inherited(algorithm)]
 FAST = {("ppo", "clip_range"), ("a2c", "lr"), ("td3", "exploration_noise"), ("dqn", "epsilon"), ("sac", "entropy_coef")}
 
 
@@ -196,22 +203,33 @@ COMPILED = {
 }
 
 
+ALONE = ("ppo", "td3")
+"""Of these each number is tried alone; the slow tests let all numbers of the other algorithms change at once."""
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "name"),
+    ("algorithm", "names"),
     [
-        pytest.param(algorithm, name, marks=[] if algorithm in ("ppo", "td3") else pytest.mark.slow)
-        for algorithm, names in COMPILED.items()
-        for name in names
+        *((algorithm, (name,)) for algorithm in ALONE for name in COMPILED[algorithm]),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in COMPILED.items() if each[0] not in ALONE),
     ],
 )
-def test_compiled_steps_see_each_number(interpreted, trained, algorithm, name, monkeypatch):
+def test_compiled_steps_see_each_number(interpreted, trained, algorithm, names, monkeypatch):
     """They are compiled once, and learn what the code learns."""
     taken, take = [], compiled.CompiledStep.take
     monkeypatch.setattr(compiled.CompiledStep, "take", lambda self, *rows: (taken.append(1), take(self, *rows)))
-    before, after = numbers(algorithm, name)
-    schedule = {"schedule": "linear", "from": before, "to": after, "end": 0.3}
-    plain, ours = (trained(algorithm, name, schedule, {"compile": it, "closed_form": False}) for it in ("off", "on"))
-    constant = trained(algorithm, name, before, {"compile": "on", "closed_form": False})
+    both = {name: numbers(algorithm, name) for name in names}
+    changing = {
+        name: {"schedule": "linear", "from": one, "to": other, "end": 0.3} for name, (one, other) in both.items()
+    }
+    first, *more = names
+
+    def run(values, setting):
+        beside = {f"algorithm.{name}": values[name] for name in more}
+        return trained(algorithm, first, values[first], {**beside, "compile": setting, "closed_form": False})
+
+    plain, ours = (run(changing, setting) for setting in ("off", "on"))
+    constant = run({name: one for name, (one, _) in both.items()}, "on")
     assert len(taken) > 4
     kinds = ours.run.state.compiled_kinds, constant.run.state.compiled_kinds
     assert len(kinds[0]) == len(kinds[1]) > 0
@@ -251,13 +269,13 @@ def test_the_numbers_are_among_the_metrics_and_follow_another_end(quick, metrics
     assert [line["schedule/entropy_coef"] for line in metrics(context.run_dir)][2:] == [0.375, 0.125]
 
 
-@pytest.mark.parametrize("runner", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", ["ppo", "td3"])
-def test_runners_explore_by_the_same_numbers(quick, algorithm, runner):
+def test_workers_explore_by_the_same_numbers(quick, algorithm):
+    """Those of Ray do, too: `tests/maze_ray/test_training.py`."""
     env, values = RUNS[algorithm]
     values = {**values, "algorithm.num_envs": 2, "evaluation.num_envs": 1}
     values |= {f"algorithm.{name}": schedule for name, schedule in SCHEDULED[algorithm].items()}
-    here, there = (quick(env, algorithm, {**values, "runner.name": name}) for name in ("dev", runner))
+    here, there = (quick(env, algorithm, {**values, "runner.name": name}) for name in ("dev", "local"))
     for context in (here, there):
         context.train()
     assert same(here, there)

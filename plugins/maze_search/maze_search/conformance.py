@@ -7,4 +7,5 @@ from maze_devkit import Case, Trial
 
 def small(case: Case) -> Trial:
     """Look ahead as little as a short run needs."""
-    return Trial(parameters={"n_simulations": 4, "num_envs": 4, "num_batches_per_iter": 4})
+    few = {"n_simulations": 4, "eval_simulations": 1, "num_envs": 4, "num_batches_per_iter": 4}
+    return Trial(parameters=few)

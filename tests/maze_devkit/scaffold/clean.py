@@ -6,6 +6,7 @@ all, is left out, and no variable leads back here.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -19,8 +20,17 @@ import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+PLUGINS = ROOT / "plugins"
+KIT = tuple(PLUGINS / f"maze_{name}" for name in ("devkit", "recordings", "compare", "sweep", "curricula"))
+"""The kit, and what searchers and teachers build on."""
+PUBLISHED = (ROOT, PLUGINS / "maze_ppo", *KIT)
+"""What slow tests install from wheels."""
 OFFLINE = (
     "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-compile",
 )  # fmt: skip
@@ -195,6 +205,25 @@ def build_wheels(folder: Path, *sources: Path) -> list[Path]:
     wheels = list(target.glob("*.whl"))
     assert len(wheels) == len(sources)
     return sorted(wheels)
+
+
+def shared_wheels(factory: pytest.TempPathFactory, *sources: Path) -> list[Path]:
+    """The wheels of distributions and of those that they need, in a folder without any other one.
+
+    All processes of a session build them once: what lies beside the wheel of the core is what Maze tells to install.
+    """
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-wheels"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "all").exists():
+            build_wheels(folder / "new", *PUBLISHED)
+            (folder / "new" / "wheels").rename(folder / "all")
+    wheels = {wheel.name.partition("-")[0]: wheel for wheel in (folder / "all").iterdir()}
+    own = factory.mktemp("wheels")
+    names = ("maze_core" if source == ROOT else source.name for source in with_needs(*sources))
+    return sorted(Path(shutil.copy(wheels[name], own)) for name in names)
 
 
 def main() -> None:

@@ -2,21 +2,19 @@
 
 import pytest
 
-from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, build_wheels
+from tests.maze_devkit.scaffold.clean import KIT, PLUGINS, ROOT, CleanEnvironment, shared_wheels
 
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory):
     """The wheels of the core and of maze-ppo."""
-    return build_wheels(tmp_path_factory.mktemp("wheels"), ROOT, ROOT / "plugins" / "maze_ppo")
+    return shared_wheels(tmp_path_factory, ROOT, PLUGINS / "maze_ppo")
 
 
 @pytest.fixture(scope="session")
 def kit_wheels(tmp_path_factory):
     """The wheels of maze-devkit and of what searchers and teachers build on."""
-    names = ("maze_devkit", "maze_recordings", "maze_compare", "maze_sweep", "maze_curricula")
-    sources = [ROOT / "plugins" / name for name in names]
-    return build_wheels(tmp_path_factory.mktemp("kit_wheels"), *sources)
+    return shared_wheels(tmp_path_factory, *KIT)
 
 
 @pytest.fixture(scope="session")

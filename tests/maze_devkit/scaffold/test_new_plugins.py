@@ -1,11 +1,14 @@
-"""New plugins as their authors meet them: written, installed, used, and checked by their own tests, without an edit."""
+"""New plugins as their authors meet them: written, installed, used, and checked by their own tests, without an edit.
+
+The page on conformance installs the wheel of one in another environment (`tests/docs/test_snippets.py`).
+"""
 
 import json
 
 import pytest
 from maze_devkit.scaffold.kinds import STARTERS
 
-from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, build_wheels
+from tests.maze_devkit.scaffold.clean import ROOT
 
 pytestmark = pytest.mark.slow
 OWN_TYPES = ROOT / "tests" / "maze_devkit" / "scaffold" / "own_types.py"
@@ -74,6 +77,13 @@ def test_their_own_tests_pass(author, workshop):
     assert int(printed.rpartition(" passed")[0].split()[-1]) > 22 + 7 * 10
 
 
+def test_the_own_tests_of_a_new_project_pass(author, maze):
+    """In an environment with the core, PPO and the kit."""
+    maze("init", "my_cart", folder=author.home)
+    printed = author.run("make", "test", folder=author.home / "my_cart")
+    assert "5 passed" in printed
+
+
 TORCH = ("_decomp", "_dynamo", "_export", "_functorch", "_higher_order_ops", "_inductor", "_library", "_prims", "_refs",
          "_subclasses", "ao", "compiler", "distributed", "export", "fx", "jit", "library", "masked", "nested", "onnx",
          "package", "profiler", "quantization", "sparse", "testing", "utils")  # fmt: skip
@@ -92,14 +102,3 @@ def test_their_types_are_right_and_those_of_ones_own_need_no_casts(author, works
     printed = author.run(*command, *folders, OWN_TYPES, wrong, folder=workshop, code=1)
     assert "wrong.py:3: error: Incompatible types in assignment" in printed
     assert "Found 1 error in 1 file" in printed
-
-
-def test_the_wheel_of_one_works_in_another_environment(author, workshop, wheels, tmp_path):
-    other = CleanEnvironment(tmp_path / "other")
-    other.install(wheels[0], *build_wheels(tmp_path / "built", workshop / "maze-first-algorithm"))
-    listed = json.loads(other.maze("plugins", "list", "--kind", "algorithm", "--json", folder=tmp_path))
-    assert [each["name"] for each in listed] == ["first_algorithm"]
-    assert str(other.folder) in listed[0]["file"]
-    with other.typing("maze_core.run.api") as maze:
-        maze("train", "first_algorithm", "--env", "CartPole-v1", *SHORT, "--run-dir", "run", folder=tmp_path)
-        assert "episodes" in maze("eval", "run", "--episodes", "1", folder=tmp_path)
