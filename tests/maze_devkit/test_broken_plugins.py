@@ -215,8 +215,7 @@ def test_a_sound_plugin_passes_every_check(kind, publish, findings):
 
 
 TRAINING = ("algorithm", "callback", "model")
-"""Most of their checks train: about the first that is broken for a check that one is asked alone, about the others, in
-the slow tests, all of them."""
+"""Most of their checks train: in the fast tests a broken one is asked by its own check alone."""
 EVERY_OTHER = {check: not place % 2 for place, check in enumerate(dict.fromkeys(check for _, check, *_ in BROKEN))}
 
 

@@ -31,7 +31,7 @@ JOBS = {
 
 def test_any_number_of_workers_on_any_runner_gives_the_same_bits(es, whole_state, assert_same):
     states = []
-        for runner, workers in (("dev", 3), ("local", 2)):
+    for runner, workers in (("dev", 3), ("local", 2)):
         # Evaluation episodes are played side by side: their number there is the runner's business.
         overrides = {**JOBS, "algorithm.n_workers": workers, "evaluation.num_envs": 2}
         overrides["algorithm.deterministic"] = False
