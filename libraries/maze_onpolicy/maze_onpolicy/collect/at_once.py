@@ -15,7 +15,7 @@ from maze_core.envs.spaces import allocate
 from maze_onpolicy.collect.plain_network import PlainNetwork, plain_network
 
 if TYPE_CHECKING:
-    from maze_core import NetworkAgent, Tree
+    from maze_core import NetworkAgent, Rollout, Tree
     from maze_core.collect.stepper import Stepper
     from maze_onpolicy.collect.rollout_sink import RolloutSink
 
@@ -90,7 +90,7 @@ class AtOnce:
         if len(ended := np.flatnonzero(outcome.terminated | outcome.truncated)):
             last = allocate(self._observations.specs, (len(ended),))
             self._store(last, outcome.last, ended, rollout, start)
-            sink.cut(start, outcome.truncated, ended, last)
+            _cut(rollout, start, outcome.truncated, ended, last)
         return len(outcome.reward)
 
     def _store(self, out: Tree, given: Any, rows: Any, rollout: Any, start: int) -> None:
@@ -117,3 +117,20 @@ class AtOnce:
         self._env.count(rollout.rewards[:t].copy(), rollout.terminated[:t].copy(), rollout.truncated[:t].copy())
         place = self._env.place_within(ended[t:], rollout.valid[t:], 0, row)
         raise RunError(f"{place} returned {wrong[1]}")
+
+
+def _cut(rollout: Rollout, start: int, truncated: np.ndarray, ended: np.ndarray, last: Tree) -> None:
+    """Keep the last observations of the episodes that a time limit cut.
+
+    Args:
+        rollout: takes them.
+        start: the first of the steps.
+        truncated: [T, N], those that are cut.
+        ended: [K], the numbers, among all T * N, of the steps that ended an episode.
+        last: the last observations of those episodes, leaves [K, …].
+    """
+    which = np.flatnonzero(truncated.reshape(-1)[ended])
+    steps, rows = np.divmod(ended[which], truncated.shape[1])
+    for t in np.unique(steps).tolist():
+        at = steps == t
+        rollout.truncations.append((start + t, rows[at], take_rows(last, which[at])))

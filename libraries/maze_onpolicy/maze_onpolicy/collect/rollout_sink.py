@@ -96,21 +96,6 @@ class RolloutSink:
         for _ in range(steps):
             self._on_step()
 
-    def cut(self, start: int, truncated: np.ndarray, ended: np.ndarray, last: Tree) -> None:
-        """Keep the last observations of the episodes that a time limit cut, for steps that were taken at once.
-
-        Args:
-            start: the first of these steps.
-            truncated: [T, N], those that are cut.
-            ended: [K], the numbers, among all T * N, of the steps that ended an episode.
-            last: the last observations of those episodes, leaves [K, …].
-        """
-        which = np.flatnonzero(truncated.reshape(-1)[ended])
-        steps, rows = np.divmod(ended[which], truncated.shape[1])
-        for t in np.unique(steps).tolist():
-            at = steps == t
-            self.rollout.truncations.append((start + t, rows[at], take_rows(last, which[at])))
-
     def check_masks(self, steps: int) -> None:
         """Refuse masks that left no choice in the first steps, filler rows left out."""
         valid = self.rollout.valid[:steps]
