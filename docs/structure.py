@@ -134,7 +134,7 @@ def kinds() -> str:
     y += height + 44
     parts += _band(16, y, across - 24, 46, "maze_core", "imports none of them; finds them by entry point")
     for name, (x, start) in places.items():
-        for other in own[name]:
+        for other in sorted(own[name]):
             u, end = places[other]
             path = f"M{x + width / 2},{start + height} L{u + width / 2},{end - 6}"
             parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
